@@ -100,9 +100,16 @@ async fn hooks(cx: RunContext, times: u32) -> Result<Outcome, AgentError> {
     let began = Instant::now();
     for _ in 0..times {
         let request = request.clone();
-        cx.model_at(moment, request, |request| request).await?;
-        cx.tools_at(moment, &calls, &mut Answered).await?;
-        drop((cx.take_deferred(), cx.stopping()));
+        cx.loop_context()
+            .model_at(moment, request, |request| request)
+            .await?;
+        cx.loop_context()
+            .tools_at(moment, &calls, &mut Answered)
+            .await?;
+        drop((
+            cx.loop_context().take_deferred(),
+            cx.loop_context().stopping(),
+        ));
     }
     let each = began.elapsed().as_secs_f64() * 1e9 / f64::from(times);
     Ok(Outcome::answer(format!("{each}")))

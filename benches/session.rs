@@ -32,8 +32,8 @@ const KEY: &str = "lasting";
 
 fn id() -> SessionId {
     SessionId {
-        team: "teller".to_owned(),
-        key: KEY.to_owned(),
+        team: "teller".into(),
+        key: KEY.into(),
     }
 }
 

@@ -1,5 +1,4 @@
-//! The tree of supervisors as plain data, an actor of your own as a member of a team, and what a
-//! kill does: the supervisor starts the next life, and a run goes on from its journal.
+//! The tree of supervisors as plain data, a kill, and an actor of your own as a member of a team (takes 1 s).
 //!
 //!     cargo run --example actor_tree
 #![allow(clippy::print_stdout)]

@@ -1,5 +1,4 @@
-//! A person decides, at the terminal, whether money goes back: yes, no with a reason, or always in
-//! this conversation.
+//! A person decides at the terminal whether money goes back: yes, no with a reason, or always here (takes 1 s).
 //!
 //!     cargo run --example approval
 //!

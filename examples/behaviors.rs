@@ -1,4 +1,4 @@
-//! The behaviors side by side on one task: what each asks its model, and its answer.
+//! The behaviors side by side on one task: the requests of each to its model, and its answer (takes 1 s).
 //!
 //!     cargo run --example behaviors
 //!

@@ -1,4 +1,4 @@
-//! Budgets: a warning before the end, a partial answer at the end, and a budget that is split.
+//! Budgets: a warning before the end, a partial answer at the end, and a budget that is split (takes 1 s).
 //!
 //!     cargo run --example budgets
 //!

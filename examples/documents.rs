@@ -1,4 +1,4 @@
-//! A folder is indexed, searched and cited, and the policy sends an invented statement back.
+//! A folder is indexed, searched and cited, and an invented statement is sent back (takes 1 s).
 //!
 //!     cargo run --features retrieval --example documents
 #![allow(clippy::print_stdout)]

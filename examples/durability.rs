@@ -1,12 +1,12 @@
-//! Durability: what a team's runs leave behind when the process is gone.
+//! What runs leave behind: synced, in the background or in memory only, and how ended runs are deleted (takes 1 s).
 //!
 //!     cargo run --example durability
 //!
 //! Three teams do the same work over one file, each with another durability. Then the next
-//! process looks at what is there.
+//! process looks at what is there, and deletes all runs but the last.
 #![allow(clippy::print_stdout)]
 
-use ghostlight::{definition::Durability, prelude::*, run::Team};
+use ghostlight::{actor::Retention, definition::Durability, prelude::*, run::Team};
 
 /// Twenty notes, each an effect of its own.
 async fn take_notes(cx: RunContext) -> Result<Outcome, AgentError> {
@@ -50,6 +50,16 @@ async fn main() -> Result<(), ghostlight::Error> {
             "after the process: a run of team {}, {}",
             run.team, run.status
         );
+    }
+    // Ended runs go after their time or beyond a number, and what was said stays. With `SystemOptions::retention` a System
+    // does this by itself; `ghostlight store prune` does it for a file.
+    let pruned = system.prune(Retention::default().keep(1)).await?;
+    println!("deleted {} run, {} entries", pruned.runs, pruned.entries);
+    for kept in system.runs(Default::default()).await? {
+        println!("kept: a run of team {}", kept.team);
+    }
+    for session in system.sessions().list(Default::default()).await?.sessions {
+        println!("{}: {} turn", session.session, session.turns);
     }
     system.stop().await?;
     for suffix in ["", "-wal", "-shm", ".anchor"] {

@@ -1,5 +1,7 @@
-//! A team for editors (Agent Client Protocol), and an editor in a few lines. The editor goes away while it is asked for a
-//! permission, comes back, and is shown what was said and how the run goes on.
+//! A team for editors (Agent Client Protocol), and an editor that goes away and comes back (takes 1 s).
+//!
+//! The editor goes away while it is asked for a permission. When it comes back, it is shown the conversation and how the
+//! run goes on.
 //!
 //! `cargo run --example editor --features acp`
 #![allow(clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! Interceptors around real calls: a cache, retries, a circuit breaker, and one of our own.
+//! Interceptors around calls: a cache, retries, a circuit breaker, guards of personal data, and one of your own (takes 1 s).
 //!
 //!     cargo run --example interceptors
 #![allow(clippy::print_stdout)]
@@ -10,12 +10,22 @@ use std::{
 
 use ghostlight::{
     contract::{Interceptor, NextTool, ToolOutput},
-    interceptors::{Cache, CircuitBreaker, Metrics, Retry},
+    interceptors::{
+        Authorization, Cache, CircuitBreaker, GUARDED, Metrics, PersonalAction, PersonalDataGuard,
+        Retry,
+    },
+    models::Secret,
     prelude::*,
     run::Intercept,
-    vocabulary::{Arguments, ToolCall},
+    vocabulary::{Arguments, Event, ToolCall},
 };
 use serde_json::json;
+
+#[tokio::main]
+async fn main() -> Result<(), ghostlight::Error> {
+    weather_desk().await?;
+    guarded_desk().await
+}
 
 static REQUESTS: AtomicU32 = AtomicU32::new(0);
 
@@ -53,8 +63,8 @@ impl Interceptor for Told {
     }
 }
 
-#[tokio::main]
-async fn main() -> Result<(), ghostlight::Error> {
+/// Asks a flaky service three times.
+async fn weather_desk() -> Result<(), ghostlight::Error> {
     let metrics = Metrics::new();
     let pauses = (Duration::from_millis(10), Duration::from_millis(50));
     // The first is the outermost: the cache is asked once for each call, what stands inside of the
@@ -90,5 +100,56 @@ async fn main() -> Result<(), ghostlight::Error> {
         REQUESTS.load(Ordering::SeqCst),
         metrics.read()
     );
+    system.stop().await
+}
+
+/// Finds a customer.
+#[tool(effect = "read")]
+async fn customer(name: String) -> Result<String, ToolError> {
+    Ok(format!(
+        "{name}: ada@example.org, +44 20 7946 0958, card 4111 1111 1111 1111"
+    ))
+}
+
+/// Deletes a customer.
+#[tool]
+async fn delete_customer(name: String) -> Result<String, ToolError> {
+    Ok(format!("{name} is gone"))
+}
+
+/// No personal data reaches the model, only tools without an effect are called, and what was decided is recorded.
+async fn guarded_desk() -> Result<(), ghostlight::Error> {
+    let team = Agent::from_fn("office", |cx: RunContext| async move {
+        let call = |name: &str| ToolCall::new(name, name, json!({ "name": "Ada" }));
+        for result in cx
+            .tools([call("customer"), call("delete_customer")])
+            .await?
+        {
+            println!("{}: {}", result.name, result.text);
+        }
+        Ok(Outcome::answer("done"))
+    })
+    .tool(customer)
+    .tool(delete_customer)
+    .into_team()?
+    // Equal data has equal marks, so that the model can still tell people apart.
+    .intercept(
+        PersonalDataGuard::new(PersonalAction::Hash).secret(Secret::value("of this program")),
+    )
+    .intercept(Authorization::new().effects([Effect::Read]));
+    let system = System::builder(InMemoryStore::new())
+        .model("default", OfflineModel)
+        .team(team)
+        .start()
+        .await?;
+    let run = system.session("office", "ada").send("Who is Ada?").await?;
+    run.outcome().await?;
+    for record in run.events().so_far().await? {
+        if let Event::Custom { name, data } = record.event
+            && name == GUARDED
+        {
+            println!("decided: {data}");
+        }
+    }
     system.stop().await
 }

@@ -1,5 +1,4 @@
-//! What an agent remembers: facts that change, and work that a person confirms. No user's memories reach
-//! another user.
+//! An agent's memories: facts that change, work that a person confirms, and one user's apart from another's (takes 1 s).
 //!
 //!     cargo run --example memory --features memory
 #![allow(clippy::print_stdout)]

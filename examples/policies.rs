@@ -1,5 +1,6 @@
-//! A policy of your own: it decides which tools there are in each turn, holds calls back, falls
-//! back when a tool fails, gathers evidence, and asks for an answer that rests on it.
+//! A policy of your own: it chooses the tools, holds calls back, and asks for an answer with evidence (takes 1 s).
+//!
+//! It falls back when a tool fails, and gathers the evidence.
 //!
 //!     cargo run --example policies
 //!

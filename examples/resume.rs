@@ -1,4 +1,4 @@
-//! A run that survives two deaths of its process.
+//! A run that survives two deaths of its process, and does nothing twice (takes 1 s).
 //!
 //!     cargo run --example resume
 //!

@@ -1,4 +1,4 @@
-//! A team over HTTP: keys, a turn that is sent twice, and a stream of events that is broken off and resumed.
+//! A team over HTTP: keys, a turn that is sent twice, and events that are broken off and resumed (takes 1 s).
 //!
 //! `cargo run --example serve --features server`
 #![allow(clippy::print_stdout)]

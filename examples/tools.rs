@@ -1,4 +1,4 @@
-//! Tools: typed functions, what repeating them would do, and a person who is asked first.
+//! Tools: typed functions, the effect of repeating them, and a person who is asked first (takes 1 s).
 //!
 //!     cargo run --example tools
 //!

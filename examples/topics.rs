@@ -1,5 +1,6 @@
-//! A topic between agents: a publisher need not know the receivers. A full queue drops events by its
-//! setting, and counts them.
+//! A topic between agents: who receives an event, and how a full queue drops and counts events (takes 1 s).
+//!
+//! A publisher need not know the receivers.
 //!
 //!     cargo run --example topics
 //!

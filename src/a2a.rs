@@ -104,5 +104,5 @@ fn seconds(name: &str, given: Option<f64>) -> Result<Option<Duration>, String> {
         .ok()
         .filter(|time| !time.is_zero());
     time.map(Some)
-        .ok_or_else(|| format!("{name}: {given} is no number of seconds above 0"))
+        .ok_or_else(|| format!("{name}: {given} is not a number of seconds above 0"))
 }

@@ -54,8 +54,9 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     if let Some(seconds) = given.task_timeout_s {
         let time = Duration::try_from_secs_f64(seconds).ok();
         let time = time.filter(|time| !time.is_zero());
-        let time = time
-            .ok_or_else(|| format!("task_timeout_s: {seconds} is no number of seconds above 0"))?;
+        let time = time.ok_or_else(|| {
+            format!("task_timeout_s: {seconds} is not a number of seconds above 0")
+        })?;
         settings = settings.task_timeout(time);
     }
     Ok(ToolsetHandle::new(ProcessToolset::new(name, settings)))

@@ -25,7 +25,7 @@ impl File {
     /// Reads a file of at most [`Data::MAX_BYTES`]. It is read at once, as `std::fs` reads.
     ///
     /// # Errors
-    /// A file that cannot be read, is no regular file, is empty or is too large.
+    /// A file that cannot be read, is not a regular file, is empty or is too large.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, FileError> {
         let path = path.as_ref();
         let bytes = files::read_at_most(path, Data::MAX_BYTES);
@@ -51,7 +51,7 @@ impl File {
         Data::from_bytes(name, bytes).map(Self)
     }
 
-    /// What is at an address of HTTP, which the model's server opens.
+    /// A file at an address of HTTP, which the model's server opens.
     ///
     /// # Errors
     /// Those of [`Data::link`].

@@ -32,7 +32,7 @@ use crate::{
 /// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
 /// `docs_search`, with the settings `folder` and `description`; the
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
-/// `anthropic`, `gemini` and `openai` add the providers of these names (`openai` also
+/// `anthropic`, `bedrock`, `gemini` and `openai` add the providers of these names (`openai` also
 /// `openai_responses`), and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
 /// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kinds of tools `anp_presence` and `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
@@ -103,6 +103,8 @@ const PROVIDERS: &[(&str, MakeProvider)] = &[
     ("offline", offline),
     #[cfg(feature = "anthropic")]
     ("anthropic", anthropic),
+    #[cfg(feature = "bedrock")]
+    ("bedrock", bedrock),
     #[cfg(feature = "gemini")]
     ("gemini", gemini),
     #[cfg(feature = "openai")]
@@ -146,6 +148,15 @@ fn anthropic(given: &Map<String, Value>) -> Result<ModelHandle, String> {
     let settings: crate::models::AnthropicSpec = settings(given)?;
     check_address(&settings.base_url)?;
     Ok(ModelHandle::new(crate::models::Anthropic::from(settings)))
+}
+
+#[cfg(feature = "bedrock")]
+fn bedrock(given: &Map<String, Value>) -> Result<ModelHandle, String> {
+    let settings: crate::models::BedrockSpec = settings(given)?;
+    if !settings.base_url.is_empty() {
+        check_address(&settings.base_url)?;
+    }
+    Ok(ModelHandle::new(crate::models::Bedrock::from(settings)))
 }
 
 #[cfg(feature = "gemini")]

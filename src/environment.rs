@@ -1,27 +1,21 @@
-//! Variables of the environment, and those that a `.env` file adds to them.
+//! Variables of the environment, and those that a program adds to them, as the command does with a `.env` file.
 //!
-//! Only the command reads such a file. It may not change the environment of its process, which
-//! other threads read, so the file's variables are kept apart.
+//! A program may not change the environment of its process, which other threads read, so what it adds is kept apart.
 
-#[cfg(feature = "cli")]
 use std::collections::BTreeMap;
 use std::env;
 
-#[cfg(feature = "cli")]
 static SUPPLIED: parking_lot::RwLock<BTreeMap<String, String>> =
     parking_lot::RwLock::new(BTreeMap::new());
 
-/// A variable's value from the environment, or else from the file.
-#[cfg_attr(not(any(feature = "http", feature = "yaml")), allow(dead_code))]
-pub(crate) fn variable(name: &str) -> Option<String> {
+/// A variable's value from the environment, or else from what was added.
+pub fn variable(name: &str) -> Option<String> {
     let set = env::var(name).ok();
-    #[cfg(feature = "cli")]
-    let set = set.or_else(|| SUPPLIED.read().get(name).cloned());
-    set
+    set.or_else(|| SUPPLIED.read().get(name).cloned())
 }
 
 /// A variable's value without surrounding blanks; `None` if it is empty then.
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
+#[cfg(feature = "bedrock")]
 pub(crate) fn trimmed(name: &str) -> Option<String> {
     let value = variable(name)?;
     let value = value.trim();
@@ -29,14 +23,12 @@ pub(crate) fn trimmed(name: &str) -> Option<String> {
 }
 
 /// Whether the environment itself sets this variable.
-#[cfg(feature = "cli")]
-pub(crate) fn is_set(name: &str) -> bool {
+pub fn is_set(name: &str) -> bool {
     env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
 /// Adds variables that neither the environment nor an earlier file sets.
-#[cfg(feature = "cli")]
-pub(crate) fn supply(variables: BTreeMap<String, String>) {
+pub fn supply(variables: BTreeMap<String, String>) {
     let mut supplied = SUPPLIED.write();
     for (name, value) in variables {
         supplied.entry(name).or_insert(value);

@@ -2,7 +2,6 @@
 //! they are regular files. Opening a device may act on it, and opening a FIFO waits for its other
 //! end.
 
-#[cfg(any(feature = "cli", feature = "mcp"))]
 use std::path::PathBuf;
 use std::{
     fs::{self, File, FileType, Metadata, OpenOptions},
@@ -11,7 +10,7 @@ use std::{
 };
 
 /// Options that make a new file for its user alone. An existing file keeps its mode.
-pub(crate) fn private() -> OpenOptions {
+pub fn private() -> OpenOptions {
     #[cfg_attr(not(unix), allow(unused_mut))]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -20,8 +19,7 @@ pub(crate) fn private() -> OpenOptions {
 }
 
 /// Makes a folder and its missing parents, for its user alone. Existing folders stay as they are.
-#[cfg(any(feature = "cli", feature = "sqlite"))]
-pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -30,16 +28,14 @@ pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// The path in a variable of the environment.
-#[cfg(any(feature = "cli", feature = "mcp"))]
-pub(crate) fn variable_path(name: &str) -> Option<PathBuf> {
+pub fn variable_path(name: &str) -> Option<PathBuf> {
     std::env::var_os(name)
         .filter(|value| !value.is_empty())
         .map(PathBuf::from)
 }
 
 /// The system's folder for a user's data.
-#[cfg(any(feature = "cli", feature = "mcp"))]
-pub(crate) fn data_folder() -> Option<PathBuf> {
+pub fn data_folder() -> Option<PathBuf> {
     let base = if cfg!(windows) {
         variable_path("LOCALAPPDATA").or_else(|| variable_path("APPDATA"))
     } else if cfg!(target_os = "macos") {
@@ -57,7 +53,7 @@ pub(crate) fn data_folder() -> Option<PathBuf> {
 ///
 /// # Errors
 /// `InvalidInput` with the kind of thing at the path; otherwise the error of opening.
-pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
+pub fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
     match fs::symlink_metadata(path) {
         Ok(found) => regular(&found)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -69,8 +65,8 @@ pub(crate) fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<Fil
 /// Reads a regular file of at most so many bytes; a link to one is followed.
 ///
 /// # Errors
-/// `InvalidInput` if it is no regular file, `FileTooLarge`; otherwise the error of reading.
-pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
+/// `InvalidInput` if it is not a regular file, `FileTooLarge`; otherwise the error of reading.
+pub fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     regular(&fs::metadata(path)?)?;
     let mut options = OpenOptions::new();
     options.read(true);
@@ -89,7 +85,7 @@ pub(crate) fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// As [`read_at_most`], and `InvalidData` if it is not UTF-8.
-pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
+pub fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
     let text = String::from_utf8(read_at_most(path, max_bytes)?);
     text.map_err(|fault| io::Error::new(io::ErrorKind::InvalidData, fault.utf8_error()))
 }
@@ -99,7 +95,7 @@ pub(crate) fn read_text(path: &Path, max_bytes: u64) -> io::Result<String> {
 /// # Errors
 /// `NotFound` for a dangling link, and for a missing folder.
 #[cfg(feature = "sqlite")]
-pub(crate) fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
+pub fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(found) => path.canonicalize().map_err(|error| match error.kind() {
             io::ErrorKind::NotFound if found.is_symlink() => {
@@ -126,7 +122,7 @@ pub(crate) fn resolve(path: &Path) -> io::Result<std::path::PathBuf> {
 ///
 /// # Errors
 /// `InvalidInput` with the kind of thing that it is.
-pub(crate) fn regular(found: &Metadata) -> io::Result<()> {
+pub fn regular(found: &Metadata) -> io::Result<()> {
     if found.is_file() {
         return Ok(());
     }

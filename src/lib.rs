@@ -1,9 +1,9 @@
 //! Teams of LLM agents as supervised actors that survive anything.
 //!
-//! Kill the process at any instant and start it again: every run goes on from what was last
+//! Kill the process at any instant and start it again: every run continues from what was last
 //! recorded. No tool call whose result is recorded runs again, no `once` call runs twice at all, no
-//! cancelled run wakes up, and nothing that a person answered is asked again, but for credentials,
-//! which are in memory only.
+//! cancelled run wakes up, and no question that a person answered is asked again, except for
+//! credentials, which are in memory only.
 //!
 #![cfg_attr(all(feature = "openai", feature = "sqlite"), doc = "```no_run")]
 #![cfg_attr(not(all(feature = "openai", feature = "sqlite")), doc = "```ignore")]
@@ -22,7 +22,7 @@
 //!     let system = System::open("desk.db")?
 //!         .model("default", OpenAi::from_env()?)
 //!         .team(desk.into_team()?)              // names, references and the tree are checked here
-//!         .start().await?;                      // open runs go on from what was recorded
+//!         .start().await?;                      // open runs continue from their records
 //!
 //!     let turn = Turn::text("80 euro with 19% VAT?").id("question-1");   // sent twice is one run
 //!     let run = system.session("desk", "customer-42").send(turn).await?; // or Overloaded, at once
@@ -36,7 +36,7 @@
 //! ```
 //!
 //! Kill it and start it again: same program, same answer, nothing done twice. Without a key, put
-//! [`OfflineModel`](models::OfflineModel) where `OpenAi` stands: it is no neural network, but it
+//! [`OfflineModel`](models::OfflineModel) where `OpenAi` stands: it is not a neural network, but it
 //! routes questions, calls tools and repeats their results, always in the same way.
 //!
 //! # The one idea
@@ -62,7 +62,7 @@
 //!
 //! After a crash, a panic or a sleep the function is run again from its top. Operations that are
 //! recorded return their recorded result at once, in the recorded order; the first one that is not
-//! is really done. So behaviors, workflows and your own agents are straight-line code, and none of
+//! is carried out. So behaviors, workflows and your own agents are straight-line code, and none of
 //! them has to know how to save itself. What such a function must not do (read the clock, draw
 //! random numbers, spawn by hand) is a short list in
 //! [`RunContext`](run::RunContext)'s documentation and in `docs/semantics.md`, each with the right
@@ -81,14 +81,14 @@
 //! | watch over an agent | [`policies`], [`Policy`](run::Policy) |
 //! | keep requests in bounds | [`context`], [`Agent::context`](run::Agent::context) |
 //! | let several agents work as one | [`workflows`] |
-//! | let agents tell each other what happens | [`RunContext::topic`](run::RunContext::topic), [`Agent::starts_on`](run::Agent::starts_on) |
+//! | let agents send each other events | [`RunContext::topic`](run::RunContext::topic), [`Agent::starts_on`](run::Agent::starts_on) |
 //! | make agents while a run is under way | [`Agent::create_agent`](run::Agent::create_agent), [`RunContext::delegate`](run::RunContext::delegate) |
 //! | draw a team | [`TeamSpec::mermaid`](definition::TeamSpec::mermaid) |
 //! | run it | [`System`](actor::System), [`Session`](actor::Session), [`Run`](actor::Run) |
 //! | ask a person | `#[tool(approval = "…")]`, [`Agent::approval`](run::Agent::approval), [`Agent::clarify`](run::Agent::clarify), [`RunContext::ask`](run::RunContext::ask), [`Run::answer`](actor::Run::answer) |
 //! | wrap calls | [`interceptors`], [`Interceptor`](contract::Interceptor) |
 //! | show what would be done | [`Turn::dry_run`](session::Turn::dry_run) |
-//! | show what an agent says as it says it | [`Run::text_stream`](actor::Run::text_stream), [`Turn::streaming`](session::Turn::streaming) |
+//! | show an answer while it is written | [`Run::text_stream`](actor::Run::text_stream), [`Turn::streaming`](session::Turn::streaming) |
 //! | watch | [`Run::events`](actor::Run::events), [`Event`](vocabulary::Event), [`System::tree`](actor::System::tree) |
 //! | bring a model | [`models`], [`Model`](contract::Model) |
 //! | show it a picture or a document | [`File`], [`Turn::attach`](session::Turn::attach) |
@@ -106,7 +106,7 @@
 //!
 //! # What is promised
 //!
-//! - What an operation returned is on disk before anything outside rests on it.
+//! - The result of an operation is on disk before anything outside depends on it.
 //! - A tool says what repeating it would do: [`Effect::Read`](vocabulary::Effect::Read), `Idempotent`
 //!   (it is handed a key) or `Once`, the default. A `once` call is never repeated; where its outcome
 //!   is unknown, its result says so.
@@ -116,7 +116,7 @@
 //! - Live and replayed events are the same sequence, except for previews.
 //! - Restarting is not cancelling; cancelling reaches everything below and survives a crash.
 //!
-//! `docs/semantics.md` says each of these exactly, with what is *not* promised.
+//! `docs/semantics.md` states each of these exactly, with what is *not* promised.
 //!
 //! # A good guest
 //!
@@ -129,15 +129,14 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `cli` | the command as a library: `ghostlight::cli::main` with your own tools and behaviors |
-//! | `yaml` | `ghostlight::config`: team files; `cli` brings it |
+//! | `yaml` | `ghostlight::config`: team files |
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
 //! | `openai` | [`models::OpenAi`], `models::OpenAiResponses`: OpenAI and servers that speak its chat completions or Responses |
 //! | `http` | what these three share, and `protocols::ApprovalWebhook`; each of them brings it |
 //! | `sqlite` | [`stores::SqliteStore`] and [`System::open`](SystemExt::open) |
 //!
-//! These are on by default, so that `cargo run` works. The others are off; `full` is all of them but `tiktoken`:
+//! These are on by default. The others are off; `full` is all of them but `tiktoken`:
 //!
 //! | feature | what it adds |
 //! |---|---|
@@ -151,6 +150,7 @@
 //! | `server` | `ghostlight::server`: teams over HTTP, and a page that shows them |
 //! | `a2a`, `acp`, `anp` | the protocols Agent2Agent, Agent Client Protocol and Agent Network Protocol |
 //! | `postgres` | `stores::PostgresStore`: one store for the processes of several machines |
+//! | `bedrock` | `models::Bedrock`: models in Amazon Bedrock; it brings `anthropic` |
 //! | `vertex` | `models::GoogleCloud`: tokens of Google Cloud, for models in Vertex AI |
 //! | `tiktoken` | `context::Vocabulary`: tokens counted by OpenAI's vocabularies, which add 9 MB to a program |
 //!
@@ -177,17 +177,16 @@ pub mod anp;
 mod attachment;
 pub mod behaviors;
 mod builtin;
-#[cfg(feature = "cli")]
-pub mod cli;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
 #[cfg(feature = "retrieval")]
 pub mod documents;
-mod environment;
+pub mod environment;
 #[cfg(feature = "evals")]
 pub mod evals;
-mod files;
+#[doc(hidden)]
+pub mod files;
 pub mod instructions;
 pub mod interceptors;
 #[cfg(feature = "mcp")]
@@ -251,11 +250,6 @@ struct Comparison;
 #[cfg(doctest)]
 #[doc = include_str!("../macros/src/tool.md")]
 struct Attribute;
-
-/// And the command with a tool of its own on the page about the command.
-#[cfg(all(doctest, feature = "cli"))]
-#[doc = include_str!("../docs/command.md")]
-struct Command;
 
 /// And those of the guide, page by page.
 #[cfg(all(doctest, feature = "openai", feature = "sqlite"))]

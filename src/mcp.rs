@@ -65,8 +65,11 @@ fn toolset(name: &str, settings: &Map<String, Value>) -> Result<ToolsetHandle, S
     connection(name, settings).map(ToolsetHandle::new)
 }
 
-/// The tools of a server that a team file names.
-pub(crate) fn connection(name: &str, settings: &Map<String, Value>) -> Result<McpToolset, String> {
+/// The tools of a server that a team file names, with the settings that stand there.
+///
+/// # Errors
+/// A setting that is unknown or has a wrong value.
+pub fn connection(name: &str, settings: &Map<String, Value>) -> Result<McpToolset, String> {
     let mut settings = ServerSpec::deserialize(settings).map_err(|error| error.to_string())?;
     let own = |file: &str| crate::files::data_folder().map(|folder| folder.join(file));
     settings.pins = settings.pins.or_else(|| own("mcp_tools.json"));

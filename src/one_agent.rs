@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use futures_util::stream::{Stream, unfold};
 use ghostlight_actors::{
     actor::{Run, System, TextDelta, TextStream},
     contract::{BoxFuture, InMemoryStore},
@@ -59,14 +60,14 @@ const SESSION: &str = "one";
 /// ```
 ///
 /// Nobody can answer a question here, so an agent that asks a person (for an approval, say) ends
-/// the call with [`Error::Asking`]. An agent without a model would use the model `default` of a
+/// the call with [`Error::NobodyAnswers`]. An agent without a model would use the model `default` of a
 /// System, which does not exist here: give it one by [`Agent::model`].
 pub trait AgentExt {
     /// Asks the agent and waits for its answer.
     ///
     /// # Errors
     /// A fault in the agent's definition; [`Error::Failed`]; [`Error::NoAnswer`] if it stopped
-    /// before its end; [`Error::Asking`].
+    /// before its end; [`Error::NobodyAnswers`].
     fn run(
         &self,
         input: impl Into<Turn> + Send,
@@ -176,6 +177,15 @@ impl AnswerStream {
     }
 }
 
+impl AnswerStream {
+    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
+    pub fn into_stream(self) -> impl Stream<Item = Result<TextDelta, Error>> + Send {
+        unfold(self, |mut answer| async move {
+            Some((answer.next().await?, answer))
+        })
+    }
+}
+
 impl fmt::Debug for AnswerStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AnswerStream")
@@ -217,8 +227,10 @@ impl Alone {
 async fn asks(run: Run) -> Error {
     let mut events = run.events().recorded();
     while let Some(Ok(record)) = events.next().await {
-        if matches!(record.event, Event::QuestionAsked { .. }) {
-            return Error::Asking { run: run.id() };
+        if let Event::QuestionAsked { question, .. } = record.event {
+            return Error::NobodyAnswers {
+                question: question.prompt,
+            };
         }
     }
     std::future::pending().await

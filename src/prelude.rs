@@ -1,4 +1,4 @@
-//! What nearly every program names, for `use ghostlight::prelude::*`.
+//! The names that nearly every program uses, for `use ghostlight::prelude::*`.
 //!
 //! It is small, so that a program's own `Message`, `Event` or `Session` is in nobody's way. What else
 //! there is stands in its module: [`actor`](crate::actor), [`run`](crate::run),

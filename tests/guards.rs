@@ -3,6 +3,8 @@
 
 #[path = "guards/held_back.rs"]
 mod held_back;
+#[path = "guards/scenario.rs"]
+mod scenario;
 #[path = "guards/sets.rs"]
 mod sets;
 

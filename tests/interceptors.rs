@@ -3,6 +3,8 @@
 
 #[path = "interceptors/audited.rs"]
 mod audited;
+#[path = "interceptors/callees.rs"]
+mod callees;
 #[path = "interceptors/metered.rs"]
 mod metered;
 #[path = "interceptors/outages.rs"]
@@ -15,15 +17,9 @@ mod refused_before;
 mod similar;
 #[path = "interceptors/validation.rs"]
 mod validation;
-use std::{
-    fs,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
-    time::Duration,
-};
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::{fs, path::PathBuf, sync::Arc, time::Duration};
 
 use ghostlight::{
     actor::System,

@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::StreamExt as _;
 use ghostlight::{
     Error,
     definition::ClarifySpec,
@@ -78,7 +79,23 @@ async fn an_end_without_an_answer_is_an_error_that_says_why() {
 #[tokio::test(start_paused = true)]
 async fn an_agent_without_a_model_is_told_before_it_begins() {
     let error = Agent::new("desk").run("hello").await.unwrap_err();
-    assert!(error.to_string().contains("default"), "{error}");
+    assert!(error.to_string().contains("`Agent::model`"), "{error}");
+    let system = System::builder(InMemoryStore::new()).registry(ghostlight::builtin());
+    let team = Agent::new("desk").into_team().unwrap();
+    let error = system.team(team).start().await.unwrap_err().to_string();
+    let wanted = "agent \"desk\" names the model \"default\", which does not exist";
+    assert!(error.contains(wanted), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_system_without_the_behaviors_of_the_library_says_how_it_gets_them() {
+    let team = Agent::new("desk").model(ScriptedModel::turns(["hello"]));
+    let system = System::builder(InMemoryStore::new()).team(team.into_team().unwrap());
+    let error = system.start().await.unwrap_err().to_string();
+    assert!(
+        error.contains("`.registry(ghostlight::builtin())`"),
+        "{error}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,10 +110,16 @@ async fn a_question_that_nobody_can_answer_ends_the_call() {
             .clarify(ClarifySpec::default())
     };
     let error = asks().run("do it").await.unwrap_err();
-    assert!(matches!(error, Error::Asking { .. }), "{error}");
+    assert!(
+        matches!(&error, Error::NobodyAnswers { question } if question == "Which one?"),
+        "{error}"
+    );
     let mut stream = asks().stream("do it").await.unwrap();
     let error = stream.next().await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::Asking { .. }), "{error}");
+    assert!(
+        matches!(&error, Error::NobodyAnswers { question } if question == "Which one?"),
+        "{error}"
+    );
     assert!(stream.next().await.is_none());
 }
 
@@ -120,6 +143,31 @@ async fn a_stream_is_the_text_of_all_messages_in_pieces() {
     }
     assert_eq!(text, "Let me see.\n\nIt is 95.20 euro.");
     assert!(pieces > 4, "{pieces} pieces");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_a_stream_for_adapters_too() {
+    let agent = || Agent::new("desk").model(ScriptedModel::replies(["one two three"]));
+    let pieces = agent().stream("go").await.unwrap().into_stream();
+    let texts: Vec<String> = pieces.map(|piece| piece.unwrap().text).collect().await;
+    assert_eq!(texts.concat(), "one two three");
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .team(agent().into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let run = system.session("desk", "s").send("go").await.unwrap();
+    let texts: Vec<String> = run
+        .text_stream()
+        .into_stream()
+        .map(|piece| piece.unwrap().text)
+        .collect()
+        .await;
+    assert_eq!(texts.concat(), "one two three");
+    let events: Vec<_> = run.events().recorded().into_stream().collect().await;
+    assert!(events.len() > 2 && events.iter().all(Result::is_ok));
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -65,7 +65,7 @@ impl Week {
         let runs = rows.len();
         let mut journals: Vec<JournalId> = rows.iter().map(|r| JournalId::Run(r.run)).collect();
         for (team, key) in [("pulse", "beat"), ("tide", "s")] {
-            let (team, key) = (team.to_owned(), key.to_owned());
+            let (team, key) = (team.into(), key.into());
             journals.push(JournalId::Session(SessionId { team, key }));
         }
         let (mut entries, mut bytes) = (0, 0);

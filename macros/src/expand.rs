@@ -162,7 +162,7 @@ fn conditions(function: &ItemFn) -> impl Iterator<Item = &Attribute> {
     conditions.filter(|attribute| attribute.path().is_ident("cfg"))
 }
 
-/// What the name stands for: as a value, the tool; as a type, the owner of the function.
+/// The meaning of the name: as a value, the tool; as a type, the owner of the function.
 ///
 /// The value is a function and not a unit struct, because nobody could write
 /// `let add_vat = ..` in its module any more.
@@ -275,7 +275,7 @@ fn implementation(
             > {
                 #[allow(unused_imports)]
                 use ::ghostlight::__private::{PlainReturn as _, SerializedReturn as _};
-                let arguments: __Arguments = ::ghostlight::__private::arguments(&arguments)?;
+                let arguments: __Arguments = arguments.read()?;
                 #[allow(clippy::let_unit_value)]
                 let returned = #name::call_fn(#(#given),*) #wait;
                 #convert
@@ -285,7 +285,7 @@ fn implementation(
                 &self,
                 arguments: &::ghostlight::__private::Arguments,
             ) -> ::core::result::Result<(), ::ghostlight::__private::ToolError> {
-                ::ghostlight::__private::arguments::<__Arguments>(arguments).map(|_| ())
+                arguments.read::<__Arguments>().map(|_| ())
             }
 
             #reconcile

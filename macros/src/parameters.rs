@@ -4,7 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::{Attribute, Error, Expr, FnArg, Ident, Meta, Pat, PatType, Result, Type, ext::IdentExt};
 
-/// What one parameter is.
+/// The kind of one parameter.
 pub(crate) enum Parameter {
     /// An argument that the model gives.
     Argument(Argument),
@@ -41,7 +41,8 @@ impl Parameter {
         let attributes = std::mem::take(&mut parameter.attrs);
         if let Some(by_reference) = context(&parameter.ty) {
             if let Some(attribute) = attributes.first() {
-                let message = "the context is no argument of the model, so nothing describes it";
+                let message =
+                    "the context is not an argument of the model, so nothing describes it";
                 return Err(Error::new_spanned(attribute, message));
             }
             return Ok(Self::Context { by_reference });

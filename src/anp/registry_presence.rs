@@ -40,7 +40,7 @@ pub struct RegistryPresence {
     service: Announcement,
 }
 
-/// What is done.
+/// The operation.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {
@@ -57,7 +57,7 @@ enum Action {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
-    /// What is done.
+    /// The operation.
     action: Action,
     /// To announce: how well the service is, where 1 is well.
     #[serde(default)]

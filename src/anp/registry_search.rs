@@ -90,6 +90,8 @@ pub enum RegistrySearchError {
     NoTime,
 }
 
+ghostlight_actors::parts_of_system_error!(RegistrySearchError);
+
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Wanted {
@@ -146,7 +148,7 @@ impl RegistrySearch {
     /// Nothing is sent yet.
     ///
     /// # Errors
-    /// The address is no address of HTTP, or holds a credential.
+    /// The address is not an address of HTTP, or holds a credential.
     pub fn new(name: impl Into<String>, url: &str) -> Result<Self, RegistrySearchError> {
         let wrong = |reason: String| RegistrySearchError::Address {
             url: sanitize_line(url, ADDRESS),
@@ -301,7 +303,7 @@ impl RegistrySearch {
         told.map_err(|error| {
             let error = sanitize_line(&error.to_string(), ADDRESS);
             ToolError::new(format!(
-                "the registry's answer is no list of services: {error}"
+                "the registry's answer is not a list of services: {error}"
             ))
         })
     }

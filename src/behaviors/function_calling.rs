@@ -64,6 +64,10 @@ impl FunctionCalling {
 }
 
 impl Behavior for FunctionCalling {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> Vec<String> {
         let finishes = self.completion.offers_tool();
         finishes

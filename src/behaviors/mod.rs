@@ -118,7 +118,7 @@ fn at_least_one(setting: &str, value: Option<u32>) -> Result<(), String> {
 /// A loop that answers from the conversation. It has no tools, unless policies watch over it, which
 /// may require tools.
 fn answering<'a>(cx: &RunContext, agent: AgentLoop<'a>) -> AgentLoop<'a> {
-    match cx.is_watched() {
+    match cx.loop_context().is_watched() {
         true => agent,
         false => agent.tools(ToolSet::default()),
     }

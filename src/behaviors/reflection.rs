@@ -116,6 +116,10 @@ struct Draft {
 }
 
 impl Behavior for Reflection {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
         let mut last = self.max_rounds;

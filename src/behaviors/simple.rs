@@ -35,6 +35,10 @@ impl Default for Simple {
 impl Checked for Simple {}
 
 impl Behavior for Simple {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let limits = LoopOptions {
             steps: (1 + FURTHER_CALLS).saturating_add(self.max_repairs),

@@ -80,7 +80,7 @@ impl Reading {
     }
 }
 
-/// What a model asks for in one step.
+/// The requests of a model in one step.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ModelTurn {
@@ -179,7 +179,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever ids a model gives, each call has a unique one, the first call with a given id
+        /// Each call has a unique id, whatever ids a model gives: the first call with a given id
         /// keeps it, and the conversation has the same ids as the calls.
         #[test]
         fn every_call_has_an_id_of_its_own(ids in prop::collection::vec("(a|b|call_1_[0-3]| )?", 0..8)) {

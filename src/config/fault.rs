@@ -3,6 +3,7 @@
 use std::{fmt, io, path::PathBuf};
 
 use ghostlight_actors::safety::redact_text;
+use serde::Serialize;
 
 use super::document::Place;
 
@@ -18,13 +19,15 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What failed.
+        /// The reason.
         source: io::Error,
     },
     /// The file breaks a rule of team files.
     #[error(transparent)]
     Invalid(Box<Invalid>),
 }
+
+ghostlight_actors::parts_of_system_error!(ConfigError);
 
 /// The message: it is what a program prints whose `main` returns the error.
 impl fmt::Debug for ConfigError {
@@ -60,7 +63,8 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 /// The kind of a fault in a team file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum FaultKind {
     /// The file is not YAML, or exceeds a bound on size or depth.
@@ -85,13 +89,13 @@ pub enum FaultKind {
 pub struct Invalid {
     /// The name of the file for people.
     pub origin: String,
-    /// What kind of fault it is.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// Where the fault is.
     pub place: Place,
-    /// What is wrong.
+    /// The fault, in words.
     pub message: String,
-    /// What to do, where that is known.
+    /// The remedy, where it is known.
     pub help: Option<String>,
     /// The line of the file; `None` if it may contain a secret.
     pub excerpt: Option<String>,

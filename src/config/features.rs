@@ -1,7 +1,7 @@
 //! Names that a cargo feature of this package brings, for programs that were built without it.
 
-/// What is named, its name in a team file, and the cargo feature that registers it.
-const BROUGHT: [(&str, &str, &str); 21] = [
+/// A capability, its name in a team file, and the cargo feature that registers it.
+const BROUGHT: [(&str, &str, &str); 22] = [
     ("behavior", "code", "code"),
     ("behavior", "remote", "a2a"),
     ("behavior", "remote_process", "acp"),
@@ -21,16 +21,18 @@ const BROUGHT: [(&str, &str, &str); 21] = [
     ("policy", "memory", "memory"),
     ("policy", "recall_documents", "retrieval"),
     ("provider", "anthropic", "anthropic"),
+    ("provider", "bedrock", "bedrock"),
     ("provider", "gemini", "gemini"),
     ("provider", "openai", "openai"),
 ];
 
 /// The features of `BROUGHT`, and whether this program was built with them.
-const BUILT: [(&str, bool); 12] = [
+const BUILT: [(&str, bool); 13] = [
     ("a2a", cfg!(feature = "a2a")),
     ("acp", cfg!(feature = "acp")),
     ("anp", cfg!(feature = "anp")),
     ("anthropic", cfg!(feature = "anthropic")),
+    ("bedrock", cfg!(feature = "bedrock")),
     ("code", cfg!(feature = "code")),
     ("gemini", cfg!(feature = "gemini")),
     ("http", cfg!(feature = "http")),

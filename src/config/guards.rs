@@ -14,7 +14,7 @@ const USES: [(&str, &[&str]); 3] = [
     ("tools", &["arguments", "results"]),
 ];
 
-/// What agents say of each set: agents, and the points at which it holds for them.
+/// The rules by which agents use each set: agents, and the points at which it holds for them.
 type Named = BTreeMap<String, BTreeMap<String, Vec<&'static str>>>;
 
 /// Makes an interceptor of each set, before all others, with the agents that name it. Templates were expanded.

@@ -6,7 +6,7 @@ mod faults;
 mod features;
 mod guards;
 mod names;
-#[cfg(all(feature = "cli", feature = "evals"))]
+#[cfg(feature = "evals")]
 mod patching;
 mod paths;
 mod places;
@@ -25,14 +25,10 @@ use ghostlight_actors::{
     definition::{DefinitionError, TeamSpec},
     run::Registry,
 };
-#[cfg(feature = "cli")]
 use serde::de::DeserializeOwned;
 
 use self::document::{Content, Node};
-#[cfg(feature = "cli")]
-pub(crate) use self::process::ProcessSetting;
-#[cfg(all(test, feature = "cli"))]
-pub(crate) use self::process::SECTIONS as PROCESS_SECTIONS;
+pub use self::process::{ProcessSetting, SECTIONS as PROCESS_SECTIONS};
 pub use self::{
     document::Place,
     fault::{ConfigError, FaultKind, Invalid},
@@ -51,7 +47,6 @@ pub struct TeamFile {
     origin: String,
     text: String,
     document: Node,
-    #[cfg_attr(not(feature = "cli"), allow(dead_code))]
     process: Vec<process::ProcessSetting>,
 }
 
@@ -107,7 +102,7 @@ pub fn parse_with(
     }
 }
 
-/// What a file says: the team, the values of it with their places, and how the process works that serves it.
+/// The content of a file: the team, the values of it with their places, and how the process works that serves it.
 struct Read {
     spec: TeamSpec,
     document: Node,
@@ -147,8 +142,7 @@ fn read_document(mut document: Node, lookup: variables::Lookup<'_>) -> Result<Re
 
 /// Reads another file of settings as a team file is read, so that its faults have their places, too. `None` for a file
 /// that holds nothing.
-#[cfg(feature = "cli")]
-pub(crate) fn read_settings<T: DeserializeOwned>(
+pub fn read_settings<T: DeserializeOwned>(
     text: &str,
     origin: &str,
 ) -> Result<Option<T>, ConfigError> {
@@ -175,14 +169,12 @@ impl TeamFile {
     }
 
     /// How the process works that serves the team.
-    #[cfg(feature = "cli")]
-    pub(crate) fn process(&self) -> &[ProcessSetting] {
+    pub fn process(&self) -> &[ProcessSetting] {
         &self.process
     }
 
-    /// What is wrong with a setting of the process.
-    #[cfg(feature = "cli")]
-    pub(crate) fn fault(&self, setting: &ProcessSetting, reason: &str) -> ConfigError {
+    /// The fault in a setting of the process.
+    pub fn fault(&self, setting: &ProcessSetting, reason: &str) -> ConfigError {
         let message = format!("`{}` of `{}`: {reason}", setting.key, setting.section);
         let fault = fault::Fault::new(FaultKind::WrongValue, setting.place, message);
         fault.of(&self.origin, &self.text)
@@ -204,7 +196,7 @@ impl TeamFile {
     }
 
     /// The variables that the file refers to, that are looked up only when they are used, such as keys and headers, and
-    /// that are not set here, each with its places. It is no fault of the file: the machine that runs the team may set
+    /// that are not set here, each with its places. It is not a fault of the file: the machine that runs the team may set
     /// them.
     pub fn unset_variables(&self) -> Vec<ConfigError> {
         let mut unset = Vec::new();

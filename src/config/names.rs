@@ -68,7 +68,12 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
 
 /// The names in the list of an error.
 fn names_in(known: &str) -> impl Iterator<Item = &str> {
-    known.split(", ").filter(|known| *known != "none")
+    // Where there are none, the engine says how a program gives one.
+    let names = match known.starts_with("none (") {
+        true => "none",
+        false => known,
+    };
+    names.split(", ").filter(|known| *known != "none")
 }
 
 /// Adds to the help of an unknown name the names that the whole file defines, where entries with faults were left out of

@@ -11,7 +11,7 @@ impl TeamFile {
     /// The file with another text of an agent under this key: `value` gives it as YAML, whose lines stand behind so many
     /// spaces. `None` where the agent is not written in lines, such as in JSON or within `{}`; whoever uses the result reads
     /// it again to see whether it says what it should.
-    pub(crate) fn with_text(
+    pub fn with_text(
         &self,
         agent: &str,
         key: &str,

@@ -65,7 +65,7 @@ pub(super) fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
     }
 }
 
-/// The place of a name that is no name. An agent without a name has the place of the agent itself.
+/// The place of a name that is not a name. An agent without a name has the place of the agent itself.
 fn place_of_name(team: &Node, what: &str, name: &str) -> Option<Place> {
     match (what, team.get("name")) {
         ("team", Some(node)) => return Some(node.place),

@@ -1,15 +1,13 @@
 //! The sections of a team file that say how the process works which serves the team: `server`, `storage`, `limits`,
 //! `logging` and `observability`. The team itself knows nothing of them.
 
-#![cfg_attr(not(feature = "cli"), allow(dead_code))]
-
 use super::{
     document::{Content, Node, Place},
     fault::{Fault, FaultKind, instead},
 };
 
 /// The sections, each with its keys. All but those of `observability` are options of `ghostlight serve`, with `_` for `-`.
-pub(crate) const SECTIONS: [(&str, &[&str]); 5] = [
+pub const SECTIONS: [(&str, &[&str]); 5] = [
     (
         "server",
         &[
@@ -72,11 +70,16 @@ const PATHS: [&str; 6] = [
 
 /// A setting of the process: its section, its key, and what it is set to; a list has several texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ProcessSetting {
-    pub(crate) section: &'static str,
-    pub(crate) key: &'static str,
-    pub(crate) values: Vec<String>,
-    pub(crate) place: Place,
+#[non_exhaustive]
+pub struct ProcessSetting {
+    /// The section of the file, one of [`PROCESS_SECTIONS`](super::PROCESS_SECTIONS).
+    pub section: &'static str,
+    /// The key in the section.
+    pub key: &'static str,
+    /// The texts of its value, one for each element of a list.
+    pub values: Vec<String>,
+    /// The place of the key in the file.
+    pub place: Place,
 }
 
 impl ProcessSetting {
@@ -129,7 +132,7 @@ pub(super) fn take(team: &mut Node) -> Result<Vec<ProcessSetting>, Fault> {
 fn texts(key: &str, value: &Node) -> Result<Vec<String>, Fault> {
     let scalar = |node: &Node| match node.text() {
         Some(text) => Ok(text.to_owned()),
-        None => wrong(node.place, format!("`{key}` has a value that is no text")),
+        None => wrong(node.place, format!("`{key}` has a value that is not text")),
     };
     match &value.content {
         Content::List(items) => items.iter().map(scalar).collect(),

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use ghostlight_actors::safety::cut;
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
     SeqAccess, Unexpected, VariantAccess, Visitor, value::StrDeserializer,
@@ -14,6 +15,9 @@ use super::{
     document::{Content, Key, Node, Text},
     fault::{Fault, FaultKind, instead},
 };
+
+/// How many characters of a wrong text are shown.
+const SHOWN: usize = 60;
 
 impl std::error::Error for Fault {}
 
@@ -34,7 +38,7 @@ impl de::Error for Fault {
             Unexpected::Unit | Unexpected::Option => String::from("nothing"),
             Unexpected::Seq => String::from("a list"),
             Unexpected::Map => String::from("a mapping"),
-            Unexpected::Str(text) => format!("the text {:?}", shortened(text)),
+            Unexpected::Str(text) => format!("the text {:?}", cut(text, SHOWN)),
             Unexpected::Bool(value) => value.to_string(),
             Unexpected::Unsigned(value) => value.to_string(),
             Unexpected::Signed(value) => value.to_string(),
@@ -51,28 +55,19 @@ impl de::Error for Fault {
     fn unknown_variant(variant: &str, expected: &'static [&'static str]) -> Self {
         Self::custom(format_args!(
             "`{}` is not possible here",
-            shortened(variant)
+            cut(variant, SHOWN)
         ))
         .help(instead(variant, expected.iter().copied()))
     }
 
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
-        let message = format!("unknown key `{}`", shortened(field));
+        let message = format!("unknown key `{}`", cut(field, SHOWN));
         Self::new(FaultKind::UnknownKey, None, message)
             .help(instead(field, expected.iter().copied()))
     }
 
     fn missing_field(field: &'static str) -> Self {
         Self::custom(format_args!("the key `{field}` is missing"))
-    }
-}
-
-fn shortened(text: &str) -> String {
-    let short: String = text.chars().take(60).collect();
-    if short.len() < text.len() {
-        short + "…"
-    } else {
-        short
     }
 }
 

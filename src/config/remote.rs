@@ -5,7 +5,7 @@ use super::{
     fault::{Fault, FaultKind},
 };
 
-/// What makes up a member whose agent is elsewhere: a kind of tool, a behavior, and the settings that the two share.
+/// The parts of a member whose agent is elsewhere: a kind of tool, a behavior, and the settings that the two share.
 struct Member {
     kind: &'static str,
     behavior: &'static str,

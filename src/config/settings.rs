@@ -17,7 +17,7 @@ pub(super) struct Refusal {
 }
 
 /// Finds in the entry of a team file what the code that reads its settings refused. `own` are the entry's keys that
-/// are no settings.
+/// are not settings.
 pub(super) fn explain(entry: &Node, own: &[&str], reason: &str) -> Refusal {
     let refusal = |place, message| Refusal {
         place,

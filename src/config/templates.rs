@@ -241,7 +241,7 @@ impl Filling<'_> {
                 Ok(Some(given)) => match given.text() {
                     Some(text) => return Some(text.to_owned()),
                     None => {
-                        let message = format!("`{name}` is no text, and stands within one");
+                        let message = format!("`{name}` is not text, and stands within one");
                         Fault::new(FaultKind::WrongValue, given.place, message)
                     }
                 },

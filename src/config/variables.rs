@@ -3,7 +3,7 @@
 //! They are substituted after the file was parsed, one text at a time. So the value of a variable
 //! cannot add a key or change the shape of the file.
 
-use ghostlight_actors::safety::is_secret_key;
+use ghostlight_actors::safety::{Reference, TextPiece, is_secret_key, references, sole_reference};
 
 use super::{
     document::{Content, Key, Node, Place},
@@ -144,9 +144,10 @@ pub(super) fn substitute_in(text: &mut Node, lookup: Lookup<'_>) -> Result<(), F
 
 /// The variable, if a text is a single reference and nothing else.
 pub(super) fn reference(text: &str) -> Option<&str> {
-    let inside = text.trim().strip_prefix("${")?.strip_suffix('}')?;
-    let name = inside.split_once(":-").map_or(inside, |(name, _)| name);
-    is_name(name).then_some(name)
+    match references(text.trim()).ok()?.as_slice() {
+        [TextPiece::Variable(reference)] => Some(reference.name),
+        _ => None,
+    }
 }
 
 fn below(node: &mut Node, settings: bool, lookup: Lookup<'_>) -> Result<(), Fault> {
@@ -216,7 +217,8 @@ fn secrecy(key: &str) -> Secrecy {
         Secrecy::Kept
     } else if key == "base_url" {
         Secrecy::Address
-    } else if is_secret_key(key) && !key.ends_with("_file") {
+    } else if key == "postgres" || is_secret_key(key) && !key.ends_with("_file") {
+        // The address of a database holds a password.
         Secrecy::Reference
     } else {
         Secrecy::None
@@ -236,14 +238,10 @@ fn check_reference(key: &Key, value: &Node) -> Result<(), Fault> {
             let mut values = entries.iter().map(|(_, value)| value);
             return values.try_for_each(|value| check_reference(key, value));
         }
-        Content::Text(text) => text
-            .value
-            .trim()
-            .strip_prefix("${")
-            .and_then(|rest| rest.strip_suffix('}')),
+        Content::Text(text) => sole_reference(text.value.trim()),
         _ => None,
     };
-    if name.is_some_and(is_name) {
+    if name.is_some() {
         return Ok(());
     }
     let help = "set an environment variable to the secret, and write its name here, such as \
@@ -317,14 +315,6 @@ fn in_clear(key: &Key) -> Fault {
     Fault::new(FaultKind::Secret, key.place, message)
 }
 
-fn is_name(name: &str) -> bool {
-    let mut bytes = name.bytes();
-    bytes
-        .next()
-        .is_some_and(|byte| byte == b'_' || byte.is_ascii_alphabetic())
-        && bytes.all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-}
-
 /// The text with its variables' values, and whether it had any variable. Where references are kept, so are doubled
 /// dollar signs, and only a variable with a default is replaced.
 fn replace(
@@ -333,47 +323,34 @@ fn replace(
     lookup: Lookup<'_>,
     keeps: bool,
 ) -> Result<(String, bool), Fault> {
+    let pieces = references(text)
+        .map_err(|error| Fault::new(FaultKind::Variable, place, error.to_string()))?;
     let mut result = String::with_capacity(text.len());
     let mut substituted = false;
-    let mut rest = text;
-    while let Some(at) = rest.find('$') {
-        result.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            result.push_str(if keeps { "$$" } else { "$" });
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix('{') {
-            let Some((inside, after)) = after.split_once('}') else {
-                let message = "`${` without its `}`";
-                let help = "write ${NAME} for a variable, or $$ for a dollar";
-                return Err(Fault::new(FaultKind::Variable, place, message).help(help));
-            };
-            let value = value_of(inside, place, lookup)?;
-            match keeps {
-                true if inside.contains(":-") => result.push_str(&value.replace('$', "$$")),
-                true => result.push_str(&format!("${{{inside}}}")),
-                false => result.push_str(&value),
+    for piece in pieces {
+        match piece {
+            TextPiece::Plain(plain) => result.push_str(plain),
+            TextPiece::Dollar => result.push_str(if keeps { "$$" } else { "$" }),
+            TextPiece::Variable(Reference { name, default }) => {
+                let value = value_of(name, default, place, lookup)?;
+                match keeps {
+                    true if default.is_some() => result.push_str(&value.replace('$', "$$")),
+                    true => result.push_str(&format!("${{{name}}}")),
+                    false => result.push_str(&value),
+                }
+                substituted |= !keeps || default.is_some();
             }
-            substituted |= !keeps || inside.contains(":-");
-            rest = after;
-        } else {
-            result.push('$');
         }
     }
-    result.push_str(rest);
     Ok((result, substituted))
 }
 
-fn value_of(inside: &str, place: Place, lookup: Lookup<'_>) -> Result<String, Fault> {
-    let (name, default) = match inside.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (inside, None),
-    };
-    if !is_name(name) {
-        let message = format!("${{{inside}}} names no environment variable");
-        let help = "a name has letters, digits and `_`; write $$ for a dollar";
-        return Err(Fault::new(FaultKind::Variable, place, message).help(help));
-    }
+fn value_of(
+    name: &str,
+    default: Option<&str>,
+    place: Place,
+    lookup: Lookup<'_>,
+) -> Result<String, Fault> {
     // As in a shell, `:-` also applies to an empty variable.
     let value = lookup(name).filter(|value| default.is_none() || !value.is_empty());
     value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
@@ -439,7 +416,7 @@ mod tests {
     fn what_cannot_be_replaced_is_said() {
         for (text, part) in [
             ("${NONE}", "NONE is not set"),
-            ("${CITY", "without its `}`"),
+            ("${CITY", "a `${` without its `}`"),
             ("${not a name}", "names no environment variable"),
             ("${}", "names no environment variable"),
         ] {

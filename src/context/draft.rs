@@ -77,6 +77,11 @@ impl<'a> Draft<'a> {
             .laid_out(&shown, compaction.as_ref(), self.failures())
     }
 
+    /// How many parts of the request's first message stand for what is left out.
+    pub(super) fn retold(&self) -> usize {
+        self.view.retold(&self.shown(&self.layout), self.failures())
+    }
+
     /// The view, which the next request extends.
     pub(super) fn into_view(self) -> View {
         self.view

@@ -308,7 +308,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a conversation contains, the result is one that providers accept.
+        /// The result is one that providers accept, whatever a conversation contains.
         #[test]
         fn any_order_becomes_one_that_providers_accept(
             acts in prop::collection::vec((0_u8..3, prop::collection::btree_set("[a-d]", 1..4)), 0..12),

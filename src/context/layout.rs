@@ -37,13 +37,6 @@ pub(super) struct Layout {
     pub(super) of: Option<Digest>,
 }
 
-/// Whether a text stands in a request for what was said before: a summary, the mark of what is left out, or the calls that
-/// failed there.
-pub(crate) fn stands_for_others(text: &str) -> bool {
-    let is_summary = text.starts_with(BEGIN_OF_SUMMARY) && text.ends_with(END_OF_SUMMARY);
-    is_summary || text == LEFT_OUT || text.starts_with(FAILURES)
-}
-
 impl Layout {
     /// Whether nothing is left out.
     pub(super) fn is_whole(&self) -> bool {
@@ -273,6 +266,8 @@ impl View {
         if parts.is_empty() {
             return (None, cut);
         }
+        let pinned = self.pins.range(..cut);
+        parts.extend(pinned.flat_map(|place| self.messages[*place].parts.iter().cloned()));
         // Messages of users and of the model must keep alternating.
         let next = self.messages.get(cut);
         let merged = next.filter(|next| next.role == Role::User);
@@ -290,7 +285,13 @@ impl View {
         (Some(head), cut + usize::from(merged.is_some()))
     }
 
-    /// The replacement for the parts that are left out.
+    /// How many parts of the first message stand for what is left out.
+    pub(super) fn retold(&self, layout: &Layout, failures: usize) -> usize {
+        let cut = layout.cut.min(self.messages.len());
+        self.head(layout, cut, failures).len()
+    }
+
+    /// The replacement for the parts that are left out. No text of a message is among them as it was said.
     fn head(&self, layout: &Layout, cut: usize, failures: usize) -> Vec<Part> {
         if cut == 0 {
             return Vec::new();
@@ -307,8 +308,6 @@ impl View {
         if !failed.is_empty() {
             head.push(Part::Text(format!("{FAILURES}\n{}", failed.join("\n"))));
         }
-        let pinned = self.pins.range(..cut);
-        head.extend(pinned.flat_map(|place| self.messages[*place].parts.iter().cloned()));
         head
     }
 

@@ -1,4 +1,4 @@
-//! What is worked out of a message once, however often it is laid out.
+//! The layout of a message, worked out once however often it is used.
 
 use std::{collections::HashMap, sync::Arc};
 

@@ -51,13 +51,11 @@ pub use context_item::{ContextItem, ContextItemSource};
 pub use counter::{TokenCounter, TokenCounterHandle};
 pub use estimate::Estimate;
 pub use history::paired;
-pub(crate) use layout::stands_for_others;
 pub use optimizer::ContextOptimizer;
 pub use prefix::{PrefixReport, StablePrefix};
 pub use provider::{ContextProvider, ContextSource};
 pub use relevance::{Relevance, cosine};
 pub use spill::READ_RESULT;
-pub(crate) use summary::sums_up;
 #[cfg(any(feature = "tiktoken", test))]
 pub use vocabulary::Vocabulary;
 

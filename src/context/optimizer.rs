@@ -7,7 +7,7 @@ use ghostlight_actors::{
     run::{BeforeTool, OwnTool, Policy, PolicyContext, operations::Scope},
     vocabulary::{
         AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
-        OutputSchema, ToolCall, ToolResult, Transcript,
+        OutputSchema, Retold, ToolCall, ToolResult, Transcript,
     },
 };
 use serde_json::json;
@@ -82,6 +82,8 @@ struct Sent {
     is_whole: bool,
     /// The number of tokens of that part.
     tokens: u64,
+    /// How many parts of its first message stand for what was not sent.
+    retold: usize,
 }
 
 /// The tokens of the parts that hardly change between requests.
@@ -284,6 +286,7 @@ impl ContextOptimizer {
             },
             is_whole,
             tokens,
+            retold: draft.retold(),
         });
         self.view = draft.into_view();
         if layout != known {
@@ -331,6 +334,7 @@ impl Policy for ContextOptimizer {
         }
         if let Some(sent) = &self.sent {
             request.conversation = sent.conversation.clone();
+            request.retold = Retold::Head(sent.retold);
         }
         if self.spec.report {
             let report = self.prefix.observe(request, &*counter);

@@ -100,7 +100,7 @@ pub(super) async fn read(
         Ok(read) if read.name.starts_with(FOLDER) => read,
         Ok(read) => {
             let why = format!(
-                "{:?} is no moved result: its name begins with {FOLDER:?}.",
+                "{:?} is not a moved result: its name begins with {FOLDER:?}.",
                 read.name
             );
             return Ok(BeforeTool::failed(call, why));

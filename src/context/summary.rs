@@ -7,7 +7,8 @@ use ghostlight_actors::{
     run::PolicyContext,
     safety,
     vocabulary::{
-        AgentError, ErrorKind, FinishReason, Message, ModelRequest, Part, ToolStatus, Transcript,
+        AgentError, ErrorKind, FinishReason, Message, ModelRequest, Part, Retold, ToolStatus,
+        Transcript,
     },
 };
 use serde_json::json;
@@ -49,11 +50,18 @@ pub(super) async fn summarize(
     let framed = counter.count(&instructions) + counter.count(&asked("", "")) + FRAME;
     let room = u64::from(settings.max_input_tokens).saturating_sub(most + framed);
     let mut summary = draft.layout.summary.clone();
+    // Before, all messages stood in one text, in which a message could pretend to be several.
+    let is_apart = cx.version("summary_in_parts", 1).await? == 1;
     for piece in pieces(said, room.max(FRAME), counter) {
-        let asked = asked(summary.as_deref().unwrap_or(NONE_YET), &piece);
-        let conversation = Transcript::from_iter([Message::user(asked)]);
+        let so_far = summary.as_deref().unwrap_or(NONE_YET);
+        let asked = match is_apart {
+            true => asked_apart(so_far, &piece),
+            false => Message::user(asked(so_far, &piece.lines.concat())),
+        };
+        let conversation = Transcript::from_iter([asked]);
         let mut request = ModelRequest::new(conversation).instructions(instructions.clone());
-        request.model = settings.model.clone().unwrap_or_default();
+        request.model = settings.model.as_deref().unwrap_or_default().into();
+        request.retold = Retold::Messages(piece.messages.into());
         let failed = match cx.model(request).await {
             Ok(response) if response.finish == FinishReason::ContentFilter => {
                 "the model's provider held the summary back".to_owned()
@@ -84,15 +92,20 @@ pub(super) async fn summarize(
     Ok(())
 }
 
-/// Whether a request asks for a summary of what was said before. Nothing in it is new.
-pub(crate) fn sums_up(request: &ModelRequest) -> bool {
-    let (begin, _) = INSTRUCTIONS.split_once("{words}").unwrap_or_default();
-    let is_alone = request.tools.is_empty() && request.conversation.len() == 1;
-    is_alone && request.instructions.starts_with(begin)
-}
-
 fn asked(summary: &str, said: &str) -> String {
     format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>\n{said}</said_since>")
+}
+
+/// The same with a text of its own for each message, so that guards can judge each.
+fn asked_apart(summary: &str, piece: &Piece) -> Message {
+    let head = format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>");
+    let lines = piece.lines.iter().cloned();
+    let parts = std::iter::once(head)
+        .chain(lines)
+        .chain(["</said_since>".to_owned()]);
+    let mut asked = Message::user("");
+    asked.parts = parts.map(Part::Text).collect();
+    asked
 }
 
 /// The text without the marks that end the material or the summary in a request. The replacement
@@ -103,21 +116,29 @@ fn without_marks(text: &str) -> String {
         .fold(text.to_owned(), |text, mark| text.replace(mark, "…"))
 }
 
+/// Some of the messages, with one text for each.
+#[derive(Debug, Default)]
+struct Piece {
+    messages: Vec<Arc<Message>>,
+    lines: Vec<String>,
+}
+
 /// The messages as text, in pieces of at most this many tokens. A longer message loses its middle.
-fn pieces(said: &[Arc<Message>], tokens: u64, counter: &dyn TokenCounter) -> Vec<String> {
+fn pieces(said: &[Arc<Message>], tokens: u64, counter: &dyn TokenCounter) -> Vec<Piece> {
     let mut pieces = Vec::new();
-    let (mut piece, mut used) = (String::new(), 0);
+    let (mut piece, mut used) = (Piece::default(), 0);
     for message in said {
         let line = format!("{}\n", cut_to(&told(message), tokens - 1, counter));
         let cost = counter.count(&line);
-        if used + cost > tokens && !piece.is_empty() {
+        if used + cost > tokens && !piece.lines.is_empty() {
             pieces.push(std::mem::take(&mut piece));
             used = 0;
         }
-        piece.push_str(&line);
+        piece.messages.push(message.clone());
+        piece.lines.push(line);
         used += cost;
     }
-    if !piece.is_empty() {
+    if !piece.lines.is_empty() {
         pieces.push(piece);
     }
     pieces
@@ -182,6 +203,7 @@ mod tests {
                 .map(|(place, length)| Arc::new(Message::user(format!("m{place} {}", "世 word ".repeat(*length)))))
                 .collect();
             let pieces = pieces(&said, tokens, &Estimate);
+            let pieces: Vec<String> = pieces.iter().map(|piece| piece.lines.concat()).collect();
             for piece in &pieces {
                 prop_assert!(Estimate.count(piece) <= tokens, "{} of {tokens}", Estimate.count(piece));
             }

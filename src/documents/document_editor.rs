@@ -32,7 +32,7 @@ const ABOUT: &str = "Keeps texts where they are searched later. `put` stores a t
 pub struct DocumentEditorSpec {
     /// The file of the index. Unlike one of a folder it cannot be made again: what is added stands nowhere else.
     pub index: PathBuf,
-    /// What the documents are about.
+    /// The subject of the documents.
     #[serde(default)]
     pub description: Option<String>,
     /// The source of vectors; the same as that of the tools that search the index.

@@ -14,6 +14,13 @@ use tokio::{
     time::Instant,
 };
 
+#[cfg(feature = "postgres")]
+use super::{
+    postgres_vectors::{PostgresVectors, VectorStoreSpec},
+    server_rows::ServerRows,
+};
+#[cfg(feature = "postgres")]
+use crate::models::Secret;
 use crate::{
     models::EmbedderSpec,
     retrieval::{
@@ -25,15 +32,53 @@ use crate::{
     },
 };
 
-/// Which rows of a SQLite database are documents. See [`Rows`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Which rows of a database are documents: those of a SQLite file, or of a PostgreSQL server. See [`Rows`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct DatabaseSpec {
-    /// The file of the database, which is only read.
+    /// The file of a SQLite database, which is only read. It or a server's address has to stand here.
+    #[serde(default)]
     pub file: PathBuf,
+    /// The address of a PostgreSQL database, instead of a file, such as `${DATABASE_URL}`. The query runs in a transaction that
+    /// only reads; since a function that it calls may still act elsewhere, let it name a role that may do nothing but read.
+    /// Tables without a schema are those of `public`.
+    #[cfg(feature = "postgres")]
+    #[serde(default)]
+    pub url: Option<Secret>,
     /// A SELECT of two columns: the name of a document, and its text, which may be Markdown. Further columns are
     /// properties, by which searches may be filtered.
     pub select: String,
+}
+
+impl DatabaseSpec {
+    /// The rows of this query on a SQLite file.
+    pub fn of_file(file: impl Into<PathBuf>, select: impl Into<String>) -> Self {
+        Self {
+            file: file.into(),
+            #[cfg(feature = "postgres")]
+            url: None,
+            select: select.into(),
+        }
+    }
+
+    /// The rows of this query on a PostgreSQL database at this address.
+    #[cfg(feature = "postgres")]
+    pub fn of_server(url: Secret, select: impl Into<String>) -> Self {
+        Self {
+            url: Some(url),
+            ..Self::of_file(PathBuf::new(), select)
+        }
+    }
+
+    /// Whether it names a server.
+    fn is_server(&self) -> bool {
+        #[cfg(feature = "postgres")]
+        let has_url = self.url.is_some();
+        #[cfg(not(feature = "postgres"))]
+        let has_url = false;
+        has_url
+    }
 }
 
 /// How texts are cut into passages.
@@ -65,7 +110,7 @@ impl ChunkSpec {
     ///
     /// # Errors
     /// A size or overlap that is out of its bounds.
-    pub(crate) fn apply(&self, options: &mut SyncOptions) -> Result<(), String> {
+    pub fn apply(&self, options: &mut SyncOptions) -> Result<(), String> {
         if !(100..=20_000).contains(&self.size) {
             return Err("size: it is a number of characters from 100 to 20000".to_owned());
         }
@@ -78,7 +123,7 @@ impl ChunkSpec {
     }
 }
 
-/// Who puts what was found in order once more.
+/// The model that puts the results in order once more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged, expecting = "`rerank` is true, false, `words` or `model`")]
 pub enum RerankSpec {
@@ -128,12 +173,17 @@ pub struct DocumentSpec {
     /// index in memory.
     #[serde(default)]
     pub index: Option<PathBuf>,
-    /// What the documents are about.
+    /// The subject of the documents.
     #[serde(default)]
     pub description: Option<String>,
     /// The source of vectors, for a search by more than words.
     #[serde(default)]
     pub embedder: Option<EmbedderSpec>,
+    /// The store of the vectors, instead of the memory of this process: a table of PostgreSQL with pgvector. It needs
+    /// `index` and `embedder`.
+    #[cfg(feature = "postgres")]
+    #[serde(default)]
+    pub vectors: Option<VectorStoreSpec>,
     /// Whether the results are ranked again: `true` by how the query's words stand in them, `model` by the agent's
     /// model.
     #[serde(default)]
@@ -207,6 +257,8 @@ impl DocumentSpec {
             index: None,
             description: None,
             embedder: None,
+            #[cfg(feature = "postgres")]
+            vectors: None,
             rerank: RerankSpec::default(),
             queries: 0,
             hypothetical_answer: false,
@@ -230,6 +282,8 @@ struct Inner {
     settings: DocumentSpec,
     origin: Origin,
     embedder: Option<EmbedderHandle>,
+    #[cfg(feature = "postgres")]
+    vectors: Option<PostgresVectors>,
     options: SyncOptions,
     searcher: OnceCell<Searcher>,
     /// When the index was last updated; the holder of the lock updates it.
@@ -241,9 +295,11 @@ struct Inner {
 enum Origin {
     Folder(PathBuf),
     Rows(Rows),
+    #[cfg(feature = "postgres")]
+    Server(Box<ServerRows>),
     #[cfg(feature = "tools")]
     Web(super::WebPages),
-    /// What was put into the index one by one.
+    /// The documents that were put into the index one by one.
     Added,
 }
 
@@ -257,10 +313,19 @@ impl Origin {
             origins.push(Self::Folder(settings.folder.clone()));
         }
         if let Some(database) = &settings.database {
-            if !database.file.is_file() {
+            if database.is_server() != database.file.as_os_str().is_empty() {
+                return Err(format!("`database` needs {DATABASES}"));
+            }
+            if database.is_server() {
+                #[cfg(feature = "postgres")]
+                origins.push(Self::Server(Box::new(
+                    ServerRows::new(database).map_err(|error| format!("database: {error}"))?,
+                )));
+            } else if database.file.is_file() {
+                origins.push(Self::Rows(Rows::new(&database.file, &database.select)));
+            } else {
                 return Err(format!("there is no database {}", database.file.display()));
             }
-            origins.push(Self::Rows(Rows::new(&database.file, &database.select)));
         }
         if settings.added {
             if settings.index.is_none() {
@@ -288,6 +353,8 @@ impl Origin {
                 .ok()
                 .map(|folder| folder.to_string_lossy().into_owned()),
             Self::Rows(rows) => Some(rows.name()),
+            #[cfg(feature = "postgres")]
+            Self::Server(rows) => Some(rows.name()),
             Self::Added => Some(ADDED.to_owned()),
             #[cfg(feature = "tools")]
             Self::Web(pages) => Some(pages.name()),
@@ -298,6 +365,8 @@ impl Origin {
         match self {
             Self::Folder(folder) => index.sync(folder, options, |_| {}).await,
             Self::Rows(rows) => index.sync_from(rows, options, |_| {}).await,
+            #[cfg(feature = "postgres")]
+            Self::Server(rows) => index.sync_from(&**rows, options, |_| {}).await,
             Self::Added => Ok(SyncReport::default()),
             #[cfg(feature = "tools")]
             Self::Web(pages) => index.sync_from(pages, options, |_| {}).await,
@@ -306,8 +375,12 @@ impl Origin {
 }
 
 /// The source of documents that were put into an index one by one.
-pub(crate) const ADDED: &str = "added";
+pub const ADDED: &str = "added";
 
+#[cfg(feature = "postgres")]
+const DATABASES: &str = "either `file` or `url`";
+#[cfg(not(feature = "postgres"))]
+const DATABASES: &str = "`file`";
 #[cfg(feature = "tools")]
 const ORIGINS: &str = "`folder`, `database`, `web` and `added`, and no more";
 #[cfg(not(feature = "tools"))]
@@ -327,6 +400,9 @@ impl IndexedFolder {
         let embedder = embedder
             .transpose()
             .map_err(|error| format!("embedder: {error}"))?;
+        #[cfg(feature = "postgres")]
+        let vectors = vectors_of(&settings, embedder.as_ref())
+            .map_err(|error| format!("vectors: {error}"))?;
         #[cfg(feature = "mcp")]
         let readers = {
             let mut readers = readers;
@@ -353,6 +429,8 @@ impl IndexedFolder {
             settings,
             origin,
             embedder,
+            #[cfg(feature = "postgres")]
+            vectors,
             options,
             searcher: OnceCell::new(),
             synced: Mutex::new(None),
@@ -374,17 +452,11 @@ impl IndexedFolder {
         let Inner {
             settings,
             origin,
-            embedder,
             options,
             ..
         } = &*self.0;
         let searcher = self.0.searcher.get_or_try_init(|| async {
-            let embedder = embedder.clone();
-            let index = match &settings.index {
-                Some(path) => Index::open(path, embedder).await?,
-                None => Index::in_memory(embedder).await?,
-            };
-            let searcher = Searcher::new(index);
+            let searcher = Searcher::new(self.open().await?);
             Ok::<_, IndexError>(match settings.rerank {
                 RerankSpec::Words(true) | RerankSpec::By(Reranking::Words) => {
                     searcher.reranked_by(LexicalReranker)
@@ -407,11 +479,29 @@ impl IndexedFolder {
                 Err(IndexError::Embedder(error)) if index.statistics().await?.documents > 0 => {
                     tracing::warn!(%error, "changes are not indexed until the embedder answers");
                 }
+                // The store gets what it lacks with a later look; until then the words are searched.
+                Err(error @ IndexError::Vectors { .. })
+                    if index.statistics().await?.documents > 0 =>
+                {
+                    tracing::warn!(%error, "the vectors are not up to date");
+                }
                 Err(error) => return Err(error),
             }
             *synced = Some(Instant::now());
         }
         Ok(searcher)
+    }
+
+    async fn open(&self) -> Result<Index, IndexError> {
+        let embedder = self.0.embedder.clone();
+        let Some(path) = &self.0.settings.index else {
+            return Index::in_memory(embedder).await;
+        };
+        #[cfg(feature = "postgres")]
+        if let (Some(vectors), Some(embedder)) = (&self.0.vectors, &embedder) {
+            return Index::open_with(path, embedder.clone(), vectors.clone()).await;
+        }
+        Index::open(path, embedder).await
     }
 
     /// The stages of a search that ask the agent's model.
@@ -438,6 +528,25 @@ impl IndexedFolder {
             folder: self.0.origin.name(),
             ..self.0.settings.filter.clone()
         }
+    }
+}
+
+/// The store of the vectors that the settings name.
+#[cfg(feature = "postgres")]
+fn vectors_of(
+    settings: &DocumentSpec,
+    embedder: Option<&EmbedderHandle>,
+) -> Result<Option<PostgresVectors>, String> {
+    let Some(spec) = &settings.vectors else {
+        return Ok(None);
+    };
+    if settings.added {
+        return Err("with `added` they are in memory: `document_editor` fills no table".to_owned());
+    }
+    match (embedder, &settings.index) {
+        (Some(embedder), Some(_)) => PostgresVectors::new(spec, embedder.space()).map(Some),
+        (None, _) => Err("they need `embedder`, which makes them".to_owned()),
+        (_, None) => Err("they need `index`, the file that keeps the texts".to_owned()),
     }
 }
 

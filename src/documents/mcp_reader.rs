@@ -16,7 +16,7 @@ use crate::{
     mcp::{self, McpToolset},
     retrieval::{
         chunking::Structure,
-        readers::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile},
+        readers::{Document, MAX_TEXT_BYTES, Reader, ReaderError, SourceFile},
     },
 };
 
@@ -129,8 +129,8 @@ impl McpReader {
         })
     }
 
-    async fn found(&self) -> Result<ToolHandle, ReadError> {
-        let failed = |error: String| ReadError::Failed(brief(&error));
+    async fn found(&self) -> Result<ToolHandle, ReaderError> {
+        let failed = |error: String| ReaderError::Failed(brief(&error));
         let connected = self.server.connect().await;
         connected.map_err(|error| failed(error.to_string()))?;
         let tools = self.server.tools().map_err(|error| failed(error.message))?;
@@ -139,7 +139,7 @@ impl McpReader {
         tool.ok_or_else(|| failed(format!("the server has no tool {:?}", self.tool)))
     }
 
-    async fn ask(&self, file: &SourceFile) -> Result<String, ReadError> {
+    async fn ask(&self, file: &SourceFile) -> Result<String, ReaderError> {
         let tool = self.found().await?;
         let mut base64 = String::new();
         if self
@@ -157,12 +157,12 @@ impl McpReader {
         let arguments = Arguments::from(Value::Object(arguments));
         let output = tool.call(arguments, ToolContext::detached()).await;
         let output = output.map_err(|error| match error.kind {
-            ToolErrorKind::Failed => ReadError::Malformed(brief(&error.message)),
-            _ => ReadError::Failed(brief(&error.message)),
+            ToolErrorKind::Failed => ReaderError::Malformed(brief(&error.message)),
+            _ => ReaderError::Failed(brief(&error.message)),
         })?;
         if output.continuation.is_some() {
             let reason = "the server asks a person, or takes its time: no reader can wait for it";
-            return Err(ReadError::Malformed(reason.to_owned()));
+            return Err(ReaderError::Malformed(reason.to_owned()));
         }
         Ok(output.text)
     }
@@ -188,14 +188,14 @@ impl Reader for McpReader {
         ending.is_some_and(|ending| self.files.contains(&ending))
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         let read = timeout(self.time, self.ask(&file)).await;
-        let text = read.map_err(|_| ReadError::TimedOut(self.time.as_secs()))??;
+        let text = read.map_err(|_| ReaderError::TimedOut(self.time.as_secs()))??;
         if text.len() > MAX_TEXT_BYTES {
-            return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
+            return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
         }
         if text.trim().is_empty() {
-            return Err(ReadError::NoText);
+            return Err(ReaderError::NoText);
         }
         Ok(Document {
             title: None,

@@ -19,7 +19,11 @@ mod document_editor;
 mod indexed_folder;
 #[cfg(feature = "mcp")]
 mod mcp_reader;
+#[cfg(feature = "postgres")]
+mod postgres_vectors;
 mod recalled_documents;
+#[cfg(feature = "postgres")]
+mod server_rows;
 #[cfg(feature = "tools")]
 mod web_pages;
 
@@ -30,16 +34,17 @@ use ghostlight_actors::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-#[cfg(feature = "cli")]
-pub(crate) use self::indexed_folder::ADDED;
 #[cfg(feature = "mcp")]
 pub use self::mcp_reader::{McpReader, ReaderSpec};
+#[cfg(feature = "postgres")]
+pub use self::postgres_vectors::{PostgresVectors, VectorStoreSpec};
 #[cfg(feature = "tools")]
 pub use self::web_pages::{WebPageSpec, WebPages};
 pub use self::{
     document_editor::{DocumentEditor, DocumentEditorSpec},
     indexed_folder::{
-        ChunkSpec, DatabaseSpec, DocumentSearch, DocumentSpec, IndexedFolder, RerankSpec, Reranking,
+        ADDED, ChunkSpec, DatabaseSpec, DocumentSearch, DocumentSpec, IndexedFolder, RerankSpec,
+        Reranking,
     },
     recalled_documents::RecalledDocuments,
 };

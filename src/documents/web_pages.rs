@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     retrieval::{
         index::{IndexError, Reading, Source, SourceEntry, SyncOptions},
-        readers::ReadError,
+        readers::ReaderError,
     },
     tools::{PageError, PageReader, ReadPage, WebError, WebSpec},
 };
@@ -130,7 +130,7 @@ impl Source for WebPages {
         entry: &SourceEntry,
         tag: Option<&str>,
         _: &SyncOptions,
-    ) -> Result<Reading, ReadError> {
+    ) -> Result<Reading, ReaderError> {
         match self.reader.read(&entry.name, tag).await {
             Ok(ReadPage::Page {
                 bytes,
@@ -144,7 +144,7 @@ impl Source for WebPages {
             Ok(_) => Ok(Reading::Unchanged),
             Err(error @ PageError::Gone(_)) => Ok(Reading::Gone(error.to_string())),
             Err(error @ PageError::Unavailable(_)) => Ok(Reading::Unavailable(error.to_string())),
-            Err(error) => Err(ReadError::Failed(error.to_string())),
+            Err(error) => Err(ReaderError::Failed(error.to_string())),
         }
     }
 }

@@ -62,6 +62,8 @@ pub enum TemplateError {
     },
 }
 
+ghostlight_actors::parts_of_system_error!(TemplateError);
+
 impl Placeholder {
     fn parse(inner: &str) -> Option<Self> {
         let (inner, optional) = match inner.strip_suffix('?') {

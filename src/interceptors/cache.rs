@@ -5,7 +5,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{
-        EmbedderHandle, EmbeddingPurpose, Interceptor, ModelContext, ModelError, NextModel,
+        Callee, EmbedderHandle, EmbeddingPurpose, Interceptor, ModelContext, ModelError, NextModel,
         NextTool, ToolContext, ToolError, ToolOutput,
     },
     vocabulary::{Arguments, Digest, Effect, ModelRequest, ModelResponse, Timestamp, Usage},
@@ -48,8 +48,8 @@ struct Meaning {
 /// A question that was answered.
 #[derive(Debug)]
 struct Question {
-    /// The request without the question.
-    frame: Digest,
+    /// The model, and the request without the question.
+    frame: (Callee, Digest),
     vector: Vec<f32>,
     until: Timestamp,
     answer: Box<ModelResponse>,
@@ -69,11 +69,14 @@ fn question(request: &ModelRequest) -> Option<(Digest, String)> {
     Some((Digest::of_parts(&[b"frame", &frame.digest().0]), text))
 }
 
+/// The model or tool that was called, and what it was asked. A name may stand for different tools in different agents.
+type Key = (Callee, Digest);
+
 #[derive(Debug, Default)]
 struct CachedResult {
-    found: HashMap<Digest, (Timestamp, Answer)>,
+    found: HashMap<Key, (Timestamp, Answer)>,
     /// In the order of insertion.
-    order: VecDeque<Digest>,
+    order: VecDeque<Key>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +107,7 @@ impl Cache {
     /// least this cosine with that of the question, from 0 to 1 (0.95 is careful). All else of the request must be the same. Answers that
     /// call tools are not given to other questions.
     ///
-    /// What is nearly the same can be the opposite, as with *not*: take an embedder that tells them apart, and put it
+    /// Texts that are nearly the same can say the opposite, as with *not*: take an embedder that tells them apart, and put it
     /// around models whose answers do no harm where they are wrong.
     #[must_use]
     pub fn similar(mut self, embedder: impl Into<EmbedderHandle>, least: f64) -> Self {
@@ -116,17 +119,17 @@ impl Cache {
         self
     }
 
-    fn find(&self, key: Digest, now: Timestamp) -> Option<Answer> {
+    fn find(&self, key: &Key, now: Timestamp) -> Option<Answer> {
         let kept = self.kept.lock();
-        let (until, answer) = kept.found.get(&key)?;
+        let (until, answer) = kept.found.get(key)?;
         (now < *until).then(|| answer.clone())
     }
 
-    fn keep(&self, key: Digest, now: Timestamp, answer: Answer) {
+    fn keep(&self, key: Key, now: Timestamp, answer: Answer) {
         let mut kept = self.kept.lock();
         if kept
             .found
-            .insert(key, (now.after(self.ttl), answer))
+            .insert(key.clone(), (now.after(self.ttl), answer))
             .is_some()
         {
             // The renewed entry becomes the youngest.
@@ -143,11 +146,16 @@ impl Cache {
 
 impl Meaning {
     /// The answer to the question that is nearest to this one.
-    fn find(&self, frame: Digest, vector: &[f32], now: Timestamp) -> Option<Box<ModelResponse>> {
+    fn find(
+        &self,
+        frame: &(Callee, Digest),
+        vector: &[f32],
+        now: Timestamp,
+    ) -> Option<Box<ModelResponse>> {
         let asked = self.asked.lock();
         let near = asked
             .iter()
-            .filter(|asked| asked.frame == frame && now < asked.until);
+            .filter(|asked| asked.frame == *frame && now < asked.until);
         let cosine =
             |asked: &Question| -> f32 { asked.vector.iter().zip(vector).map(|(a, b)| a * b).sum() };
         let near = near.map(|asked| (cosine(asked), asked));
@@ -172,20 +180,21 @@ impl Interceptor for Cache {
         cx: ModelContext,
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
-        let key = Digest::of_parts(&[b"model", &request.digest().0]);
-        if let Some(Answer::Model(mut answer)) = self.find(key, next.clock().monotonic()) {
+        let key = (next.callee().clone(), request.digest());
+        if let Some(Answer::Model(mut answer)) = self.find(&key, next.clock().monotonic()) {
             answer.usage = Usage::default();
             return Ok(*answer);
         }
         let mut asked = None;
         if let (Some(meaning), Some((frame, text))) = (&self.meaning, question(&request)) {
+            let frame = (next.callee().clone(), frame);
             // Where there is no vector, only the same request has the same answer.
             if let Ok(vector) = meaning
                 .embedder
                 .embed_one(&text, EmbeddingPurpose::Query)
                 .await
             {
-                if let Some(mut answer) = meaning.find(frame, &vector, next.clock().monotonic()) {
+                if let Some(mut answer) = meaning.find(&frame, &vector, next.clock().monotonic()) {
                     answer.usage = Usage::default();
                     return Ok(*answer);
                 }
@@ -223,8 +232,9 @@ impl Interceptor for Cache {
             return next.call(arguments, cx).await;
         };
         let asked = value.to_string();
-        let key = Digest::of_parts(&[b"tool", definition.name.as_bytes(), asked.as_bytes()]);
-        if let Some(Answer::Tool(output)) = self.find(key, next.clock().monotonic()) {
+        let asked = Digest::of_parts(&[definition.name.as_bytes(), asked.as_bytes()]);
+        let key = (next.callee().clone(), asked);
+        if let Some(Answer::Tool(output)) = self.find(&key, next.clock().monotonic()) {
             return Ok(output);
         }
         let output = next.call(arguments, cx).await?;
@@ -276,11 +286,13 @@ mod tests {
     #[test]
     fn what_is_asked_anew_is_no_longer_the_oldest() {
         let cache = Cache::new(Duration::from_millis(500), 2);
+        let tool = crate::interceptors::some_tool();
+        let key = |text: &str| (tool.callee(), Digest::of(text.as_bytes()));
         let keep = |text: &str, now| {
             let answer = Answer::Tool(ToolOutput::text(text));
-            cache.keep(Digest::of(text.as_bytes()), now, answer);
+            cache.keep(key(text), now, answer);
         };
-        let has = |text: &str, now| cache.find(Digest::of(text.as_bytes()), now).is_some();
+        let has = |text: &str, now| cache.find(&key(text), now).is_some();
         let now = Timestamp::default();
         keep("old", now);
         keep("young", now);

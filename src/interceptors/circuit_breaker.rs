@@ -2,7 +2,7 @@ use std::{collections::HashMap, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
+        Callee, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolErrorKind, ToolOutput,
     },
     vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Timestamp},
@@ -14,7 +14,7 @@ use serde::Deserialize;
 /// at once for a while. Then one call is let through as a probe, and its outcome decides. Each
 /// model and each tool has its own circuit.
 ///
-/// A fault in the request (a wrong key, arguments that do not fit) is no failure of the model or
+/// A fault in the request (a wrong key, arguments that do not fit) is not a failure of the model or
 /// tool. The pattern is from M. Nygard, *Release It!*.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -23,7 +23,7 @@ pub struct CircuitBreaker {
     #[serde(rename = "open_s", deserialize_with = "super::seconds")]
     open: Duration,
     #[serde(skip)]
-    circuits: Mutex<HashMap<String, Circuit>>,
+    circuits: Mutex<HashMap<Callee, Circuit>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl Default for CircuitBreaker {
 /// call may be the probe.
 struct Passage<'a> {
     breaker: &'a CircuitBreaker,
-    name: &'a str,
+    callee: &'a Callee,
     now: Timestamp,
     /// Whether it is the probe.
     probes: bool,
@@ -65,11 +65,12 @@ impl CircuitBreaker {
     }
 
     /// Lets a call through, or says for how long the circuit stays open.
-    fn pass<'a>(&'a self, name: &'a str, now: Timestamp) -> Result<Passage<'a>, Duration> {
+    fn pass<'a>(&'a self, callee: &'a Callee, now: Timestamp) -> Result<Passage<'a>, Duration> {
         let mut circuits = self.circuits.lock();
-        let circuit = circuits
-            .entry(name.to_owned())
-            .or_insert(Circuit::Closed(0));
+        if !circuits.contains_key(callee) {
+            circuits.retain(|callee, _| !callee.is_gone());
+        }
+        let circuit = circuits.entry(callee.clone()).or_insert(Circuit::Closed(0));
         let probes = match *circuit {
             Circuit::Closed(_) => false,
             Circuit::Open(until) if until <= now => true,
@@ -81,7 +82,7 @@ impl CircuitBreaker {
         }
         Ok(Passage {
             breaker: self,
-            name,
+            callee,
             now,
             probes,
             judged: false,
@@ -93,7 +94,7 @@ impl Passage<'_> {
     fn judge(mut self, failed: bool, now: Timestamp) {
         self.judged = true;
         let mut circuits = self.breaker.circuits.lock();
-        let Some(circuit) = circuits.get_mut(self.name) else {
+        let Some(circuit) = circuits.get_mut(self.callee) else {
             return;
         };
         let open = Circuit::Open(now.after(self.breaker.open));
@@ -115,7 +116,8 @@ impl Drop for Passage<'_> {
         if self.judged || !self.probes {
             return;
         }
-        if let Some(circuit @ Circuit::Probing) = self.breaker.circuits.lock().get_mut(self.name) {
+        if let Some(circuit @ Circuit::Probing) = self.breaker.circuits.lock().get_mut(self.callee)
+        {
             *circuit = Circuit::Open(self.now);
         }
     }
@@ -139,12 +141,14 @@ impl Interceptor for CircuitBreaker {
         next: NextModel<'_>,
     ) -> Result<ModelResponse, ModelError> {
         let name = format!("model {}", request.model);
-        let passage = self.pass(&name, next.clock().monotonic()).map_err(|left| {
-            let message = format!("{name} keeps failing; it is not asked for another {left:?}");
-            // The provider is down, and an immediate retry does not help.
-            let error = ModelError::new(ErrorKind::Model, message).retryable();
-            error.retry_after(left).exhausted()
-        })?;
+        let passage = self
+            .pass(next.callee(), next.clock().monotonic())
+            .map_err(|left| {
+                let message = format!("{name} keeps failing; it is not asked for another {left:?}");
+                // The provider is down, and an immediate retry does not help.
+                let error = ModelError::new(ErrorKind::Model, message).retryable();
+                error.retry_after(left).exhausted()
+            })?;
         let answer = next.respond(request, cx).await;
         passage.judge(
             answer.as_ref().is_err_and(is_failure),
@@ -160,11 +164,13 @@ impl Interceptor for CircuitBreaker {
         next: NextTool<'_>,
     ) -> Result<ToolOutput, ToolError> {
         let name = format!("tool {}", next.definition().name);
-        let passage = self.pass(&name, next.clock().monotonic()).map_err(|left| {
-            ToolError::new(format!(
-                "{name} keeps failing; it is not called for another {left:?}"
-            ))
-        })?;
+        let passage = self
+            .pass(next.callee(), next.clock().monotonic())
+            .map_err(|left| {
+                ToolError::new(format!(
+                    "{name} keeps failing; it is not called for another {left:?}"
+                ))
+            })?;
         let output = next.call(arguments, cx).await;
         let failed = |error: &ToolError| error.kind != ToolErrorKind::Denied;
         passage.judge(output.as_ref().is_err_and(failed), next.clock().monotonic());
@@ -181,7 +187,9 @@ mod tests {
         let second = Duration::from_secs(1);
         let breaker = CircuitBreaker::new(1, second);
         let now = Timestamp::default();
-        let pass = |now: Timestamp| breaker.pass("x", now).ok();
+        let tool = crate::interceptors::some_tool();
+        let callee = tool.callee();
+        let pass = |now: Timestamp| breaker.pass(&callee, now).ok();
         let early: Vec<_> = (0..4).filter_map(|_| pass(now)).collect();
         let [first, late, failing, dropped] =
             <[Passage<'_>; 4]>::try_from(early).unwrap_or_else(|_| panic!("all pass"));

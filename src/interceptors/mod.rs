@@ -52,15 +52,13 @@ use std::{sync::Arc, time::Duration};
 use ghostlight_actors::{
     contract::InterceptorHandle,
     run::Registry,
-    vocabulary::{Message, ModelRequest, Role},
+    vocabulary::{Message, ModelRequest, Retold, Role},
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{DeserializeOwned, Error as _},
 };
 use serde_json::{Map, Value};
-
-use crate::context::{stands_for_others, sums_up};
 
 pub use audit::Audit;
 pub use authorization::Authorization;
@@ -119,7 +117,7 @@ pub const GUARDED: &str = "guarded";
 pub enum GuardAction {
     /// The call was not made, or its answer was held back.
     Refused,
-    /// What was found was replaced.
+    /// The match was replaced.
     Changed,
     /// Nothing was changed; the decision only reports.
     Reported,
@@ -144,7 +142,7 @@ impl GuardDecision {
 ///
 /// A request for a summary holds nothing new.
 fn given_before(request: &ModelRequest, messages: &[Arc<Message>]) -> usize {
-    if sums_up(request) {
+    if let Retold::Messages(_) = request.retold {
         return messages.len();
     }
     let answered = |message: &Arc<Message>| message.role == Role::Assistant;
@@ -152,11 +150,6 @@ fn given_before(request: &ModelRequest, messages: &[Arc<Message>]) -> usize {
         .iter()
         .rposition(answered)
         .map_or(0, |last| last + 1)
-}
-
-/// Whether a text only retells what was said before, although it stands among new messages.
-fn is_retold(text: &str) -> bool {
-    stands_for_others(text)
 }
 
 /// Adds every kind of interceptor that a team file can set up: `audit`, `authorization`, `cache`,
@@ -230,4 +223,11 @@ fn millis(time: Duration) -> u64 {
 fn seconds<'de, D: Deserializer<'de>>(given: D) -> Result<Duration, D::Error> {
     let seconds = f64::deserialize(given)?;
     Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
+}
+
+/// A tool for tests that call none.
+#[cfg(test)]
+fn some_tool() -> ghostlight_actors::contract::ToolHandle {
+    let definition = ghostlight_actors::vocabulary::ToolDefinition::new("act", "Acts.");
+    crate::tools::tool_fn(definition, |_: Value| async { Ok("done") })
 }

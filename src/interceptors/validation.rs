@@ -6,8 +6,8 @@ use ghostlight_actors::{
         ToolOutput,
     },
     vocabulary::{
-        Arguments, Delta, ErrorKind, Message, ModelRequest, ModelResponse, Part, Preview, Role,
-        Transcript,
+        Arguments, Delta, ErrorKind, Message, ModelRequest, ModelResponse, Part, Preview, Retold,
+        Role, Transcript,
     },
 };
 use parking_lot::Mutex;
@@ -15,8 +15,7 @@ use regex::RegexSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, is_retold};
-use crate::context::sums_up;
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
 
 /// Refuses texts that are too long or contain a blocked pattern: the latest words of people and
 /// tools before a model reads them, a model's answer, and the arguments of tools, however their
@@ -127,21 +126,19 @@ impl Validation {
         }
     }
 
-    /// A message with a note in the place of each of these texts that was refused; `None` where there is none. Answers of
-    /// the model were validated when they were given.
+    /// A message with a note in the place of each text that was refused before; `None` where there is none. Answers of the
+    /// model were validated when they were given.
     fn without_refused(
         &self,
         message: &Message,
-        which: impl Fn(&str) -> bool,
-        note: impl Fn(&str) -> Option<String>,
+        note: impl Fn(usize, &str) -> Option<String>,
     ) -> Option<Message> {
         if message.role == Role::Assistant {
             return None;
         }
         let mut changed: Option<Message> = None;
         for (place, part) in message.parts.iter().enumerate() {
-            let text = text_of(part).filter(|text| which(text));
-            let Some(note) = text.and_then(&note) else {
+            let Some(note) = text_of(part).and_then(|text| note(place, text)) else {
                 continue;
             };
             match &mut changed.get_or_insert_with(|| message.clone()).parts[place] {
@@ -155,29 +152,39 @@ impl Validation {
 
     /// A note in the place of a text that was refused.
     fn note(&self, text: &str) -> Option<String> {
-        let fault = self.fault(text, false)?;
-        Some(format!("[left out: {fault}]"))
+        self.fault(text, false).map(left_out)
     }
 
-    /// Retold texts, with a note in the place of each that was too long, of each line that holds what may not pass, or of
-    /// the whole where that takes several lines.
+    /// A text that stands for other messages, with a note in the place of each line that holds a blocked pattern, or of the
+    /// whole where a pattern takes several lines.
     fn retold(&self, text: &str) -> Option<String> {
-        let left_out = |fault: String| format!("[left out: {fault}]");
-        let mut kept = Vec::new();
-        for told in by_message(text) {
-            let said = told.strip_prefix("user: ").or(told.strip_prefix("tool: "));
-            match said.and_then(|said| self.too_long(said, false)) {
-                Some(fault) => kept.push(left_out(fault)),
-                None => kept.extend(told.lines().map(|line| match self.blocked(line, false) {
-                    Some(fault) => left_out(fault),
-                    None => line.to_owned(),
-                })),
-            }
-        }
-        let kept = kept.join("\n");
+        let lines = text.lines().map(|line| match self.blocked(line, false) {
+            Some(fault) => left_out(fault),
+            None => line.to_owned(),
+        });
+        let kept = lines.collect::<Vec<_>>().join("\n");
         match self.blocked(&kept, false) {
             Some(fault) => Some(left_out(fault)),
             None => (kept != text.trim_end()).then_some(kept),
+        }
+    }
+
+    /// The same for a part of a request to sum these messages up, of so many parts: what tells a message that was refused
+    /// becomes a note.
+    fn told(&self, text: &str, told: &[Arc<Message>], part: usize, parts: usize) -> Option<String> {
+        let told = match parts {
+            // In runs that began long ago, one text tells all of them.
+            1 => told,
+            _ => part
+                .checked_sub(1)
+                .and_then(|place| told.get(place..=place))
+                .unwrap_or_default(),
+        };
+        let of_others = told.iter().filter(|told| told.role != Role::Assistant);
+        let mut said = of_others.flat_map(|told| texts(told));
+        match said.find_map(|text| self.note(text)) {
+            Some(note) => Some(note),
+            None => self.retold(text),
         }
     }
 
@@ -193,25 +200,8 @@ impl Validation {
     }
 }
 
-/// The messages of a text that tells them one after the other, each behind the role of its speaker.
-fn by_message(text: &str) -> Vec<&str> {
-    let begins = |line: &str| {
-        ["user", "assistant", "tool", "system"].iter().any(|role| {
-            let rest = line.strip_prefix(role);
-            rest.is_some_and(|rest| rest.starts_with([':', ' ']))
-        })
-    };
-    let mut messages = Vec::new();
-    let (mut from, mut at) = (0, 0);
-    for line in text.split_inclusive('\n') {
-        if begins(line) && at > from {
-            messages.push(text[from..at].trim_end());
-            from = at;
-        }
-        at += line.len();
-    }
-    messages.push(text[from..].trim_end());
-    messages
+fn left_out(fault: String) -> String {
+    format!("[left out: {fault}]")
 }
 
 /// The text of a part that people or tools gave.
@@ -288,20 +278,21 @@ impl Interceptor for Validation {
         };
         let messages = request.conversation.messages();
         let before = given_before(&request, &messages);
-        let sums_up = sums_up(&request);
-        let new = messages
-            .iter()
-            .skip(before)
-            .flat_map(|message| texts(message))
-            .filter(|text| !is_retold(text));
-        if let Some(fault) = new.into_iter().find_map(|text| self.fault(text, false)) {
-            return Err(refuse(GuardedPoint::Input, fault));
+        let retold = request.retold.clone();
+        for (place, message) in messages.iter().enumerate().skip(before) {
+            for (part, said) in message.parts.iter().enumerate() {
+                let text = text_of(said).filter(|_| !retold.covers(place, part));
+                if let Some(fault) = text.and_then(|text| self.fault(text, false)) {
+                    return Err(refuse(GuardedPoint::Input, fault));
+                }
+            }
         }
         let kept = messages.iter().enumerate().map(|(place, message)| {
-            let which = |text: &str| place < before || is_retold(text);
-            self.without_refused(message, which, |text| match sums_up || is_retold(text) {
-                true => self.retold(text),
-                false => self.note(text),
+            self.without_refused(message, |part, text| match &retold {
+                Retold::Messages(told) => self.told(text, told, part, message.parts.len()),
+                retold if retold.covers(place, part) => self.retold(text),
+                _ if place < before => self.note(text),
+                _ => None,
             })
         });
         let kept: Vec<_> = kept.collect();

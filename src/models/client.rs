@@ -13,7 +13,7 @@ const CONNECT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// When the address is not `http` or `https`, or holds a credential; when no client can be made.
-pub(crate) fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
+pub fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
     let url = Url::parse(url).map_err(|error| invalid(format!("the address: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(invalid("the address must begin with http:// or https://"));
@@ -39,8 +39,8 @@ pub(super) fn client(url: &Url, connect: Duration) -> Result<reqwest::Client, Mo
         .retry(reqwest::retry::never())
         .referer(false)
         .tls_backend_preconfigured(tls(url)?);
-    if is_local(url) {
-        // A proxy cannot reach this machine's own addresses.
+    if is_local(url) || is_link_local(url) {
+        // A proxy cannot reach this machine's own addresses, nor those of its cloud.
         builder = builder.no_proxy();
     }
     builder
@@ -88,6 +88,12 @@ pub(super) fn is_local(url: &Url) -> bool {
         Ok(ip) => ip.is_loopback(),
         Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
     }
+}
+
+/// Whether an address is on the link of this machine, where clouds tell their machines about themselves.
+fn is_link_local(url: &Url) -> bool {
+    let ip = url.host_str().and_then(|host| host.parse().ok());
+    ip.is_some_and(|ip: std::net::Ipv4Addr| ip.is_link_local())
 }
 
 pub(super) fn invalid(message: impl Into<String>) -> ModelError {

@@ -87,6 +87,8 @@ impl fmt::Debug for FreshCredential {
 #[error("{0}")]
 pub struct CredentialError(String);
 
+ghostlight_actors::parts_of_system_error!(CredentialError);
+
 impl CredentialError {
     /// With these words, which people see: what failed, and what to do.
     pub fn new(words: impl Into<String>) -> Self {
@@ -187,7 +189,7 @@ impl<S: CredentialSource> ErasedSource for S {
 pub(crate) struct Changing(Arc<Shared>);
 
 struct Shared {
-    /// What it was made of, where that is plain data.
+    /// The source of it, where that is plain data.
     spec: Option<ChangingSpec>,
     source: Box<dyn ErasedSource>,
     known: Mutex<Option<Known>>,

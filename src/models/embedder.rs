@@ -154,7 +154,7 @@ impl EmbedderSpec {
     pub fn from_text(text: &str) -> Result<Self, String> {
         let wanted = || {
             format!(
-                "`{text}` is no embedder: write lexical, local:FOLDER or openai:MODEL:DIMENSION"
+                "`{text}` is not an embedder: write lexical, local:FOLDER or openai:MODEL:DIMENSION"
             )
         };
         if text == "lexical" {

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ghostlight_actors::{
-    contract::{Model, ModelContext, ModelError, ModelHandle},
+    contract::{Model, ModelContext, ModelError, ModelHandle, ModelHost},
     vocabulary::{ModelRequest, ModelResponse},
 };
 
@@ -75,7 +75,7 @@ impl Model for Fallback {
         for model in &self.models {
             let cx = match failed {
                 None => cx.clone(),
-                Some(_) => cx.next_attempt(&request.model),
+                Some(_) => cx.next_attempt(&*request.model),
             };
             let error = match model.respond(request.clone(), cx).await {
                 Ok(mut response) => {
@@ -97,8 +97,20 @@ impl Model for Fallback {
         }
     }
 
+    /// One of them is enough.
+    fn ready(&self) -> Result<(), ModelError> {
+        let ready = self.models.iter().map(ModelHandle::ready);
+        ready.reduce(Result::or).unwrap_or(Ok(()))
+    }
+
     fn is_priced(&self) -> bool {
         self.models.iter().all(ModelHandle::is_priced)
+    }
+
+    async fn attend(&self, host: &ModelHost) {
+        for model in &self.models {
+            model.attend(host).await;
+        }
     }
 
     fn description(&self) -> String {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{environment, files};
 
-/// What tokens are asked for.
+/// The scope of the tokens that are asked for.
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 /// Where machines in Google Cloud get tokens.
 const METADATA: &str = "http://metadata.google.internal";
@@ -165,7 +165,7 @@ fn asserted(account: &str, key: &str, audience: &str) -> Result<String, &'static
     let der = STANDARD.decode(lines.collect::<String>().trim());
     let der = der.map_err(|_| "its private key is not in PEM")?;
     let pair = signature::RsaKeyPair::from_pkcs8(&der);
-    let pair = pair.map_err(|_| "its private key is no RSA key in PKCS #8")?;
+    let pair = pair.map_err(|_| "its private key is not an RSA key in PKCS #8")?;
     let mut tag = vec![0; pair.public().modulus_len()];
     let signing = pair.sign(
         &signature::RSA_PKCS1_SHA256,

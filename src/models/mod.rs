@@ -1,7 +1,13 @@
 //! Models to plug into a team.
 
+#[cfg(feature = "bedrock")]
+mod amazon;
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
+#[cfg(feature = "openai")]
+mod batches;
+#[cfg(feature = "bedrock")]
+pub mod bedrock;
 #[cfg(feature = "http")]
 pub(crate) mod client;
 mod credential;
@@ -29,8 +35,18 @@ mod secret;
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 mod vertex;
 
+#[cfg(feature = "bedrock")]
+pub use amazon::AmazonCredentials;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSpec};
+#[cfg(feature = "openai")]
+pub use batches::BatchSpec;
+#[cfg(feature = "bedrock")]
+pub use bedrock::{Bedrock, BedrockSpec};
+// The command calls a judge and fetches keys with it.
+#[cfg(feature = "http")]
+#[doc(hidden)]
+pub use client::http_client;
 pub use credential::{CredentialError, CredentialSource, FreshCredential};
 pub use embedder::EmbedderSpec;
 #[cfg(feature = "retrieval")]

@@ -4,6 +4,7 @@ use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr};
 
 #[cfg(feature = "a2a")]
 use ghostlight_actors::contract::Credential;
+use ghostlight_actors::safety::{Reference, TextPiece, references, sole_reference};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -69,6 +70,8 @@ pub enum SecretError {
     NotSet(String),
 }
 
+ghostlight_actors::parts_of_system_error!(SecretError);
+
 impl Secret {
     /// The value of this environment variable, looked up when it is first used.
     pub fn variable(name: impl Into<String>) -> Self {
@@ -81,13 +84,13 @@ impl Secret {
         Self(Source::Value(SecretString::from(value.into())))
     }
 
-    /// What this source gives, asked anew before it ends and when a server refuses it: for the keys of models. It is
+    /// The secret of this source, asked anew before it ends and when a server refuses it: for the keys of models. It is
     /// serialised as `***`, which cannot be read back.
     pub fn changing(source: impl CredentialSource) -> Self {
         Self(Source::Changing(Changing::of(source)))
     }
 
-    /// What this program prints as its first line, asked anew every five minutes and when a server refuses it.
+    /// The first line that this program prints, asked anew every five minutes and when a server refuses it.
     pub fn command(command: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self::of_spec(ChangingSpec {
             command: command.into_iter().map(Into::into).collect(),
@@ -96,7 +99,7 @@ impl Secret {
         })
     }
 
-    /// What this file holds, read anew every five minutes and when a server refuses it.
+    /// The content of this file, read anew every five minutes and when a server refuses it.
     pub fn file(path: impl Into<PathBuf>) -> Self {
         Self::of_spec(ChangingSpec {
             command: Vec::new(),
@@ -137,21 +140,13 @@ impl Secret {
     }
 }
 
-/// A text with references to secrets, such as `Bearer ${TOKEN}`, and `$$` for a dollar sign.
+/// A text with references to secrets, such as `Bearer ${TOKEN}`, and `$$` for a dollar sign. `${NAME:-text}` stands for the
+/// text where the variable is not set.
 #[cfg_attr(
     not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
     allow(dead_code)
 )]
-pub(crate) struct SecretText<'t>(Vec<Piece<'t>>);
-
-#[cfg_attr(
-    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
-    allow(dead_code)
-)]
-enum Piece<'t> {
-    Plain(&'t str),
-    Variable(&'t str),
-}
+pub(crate) struct SecretText<'t>(Vec<TextPiece<'t>>);
 
 #[cfg_attr(
     not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
@@ -163,48 +158,35 @@ impl<'t> SecretText<'t> {
     /// # Errors
     /// [`SecretError::NoPlace`].
     pub(crate) fn read(text: &'t str) -> Result<Self, SecretError> {
-        let mut pieces = Vec::new();
-        let mut rest = text;
-        while let Some(at) = rest.find('$') {
-            let (before, from) = rest.split_at(at);
-            pieces.push(Piece::Plain(before));
-            rest = if let Some(after) = from.strip_prefix("$$") {
-                pieces.push(Piece::Plain("$"));
-                after
-            } else if let Some(after) = from.strip_prefix("${") {
-                let (name, after) = after.split_once('}').ok_or(SecretError::NoPlace)?;
-                if !is_name(name) {
-                    return Err(SecretError::NoPlace);
-                }
-                pieces.push(Piece::Variable(name));
-                after
-            } else {
-                pieces.push(Piece::Plain("$"));
-                &from[1..]
-            };
-        }
-        pieces.push(Piece::Plain(rest));
-        Ok(Self(pieces))
+        references(text).map(Self).map_err(|_| SecretError::NoPlace)
     }
 
-    /// Whether the text contains a reference.
+    /// Whether the text contains a reference without a default, which would be a secret in clear.
     pub(crate) fn has_place(&self) -> bool {
         self.variables().next().is_some()
     }
 
-    /// The names of its variables.
+    /// The names of its variables that have no default.
     pub(crate) fn variables(&self) -> impl Iterator<Item = &'t str> {
+        self.references()
+            .filter(|reference| reference.default.is_none())
+            .map(|reference| reference.name)
+    }
+
+    fn references(&self) -> impl Iterator<Item = Reference<'t>> {
         self.0.iter().filter_map(|piece| match piece {
-            Piece::Variable(name) => Some(*name),
-            Piece::Plain(_) => None,
+            TextPiece::Variable(reference) => Some(*reference),
+            _ => None,
         })
     }
 
     /// The secrets in an address, where its variables are set.
     #[cfg(feature = "a2a")]
     pub(crate) fn credentials(&self) -> Vec<Credential> {
-        let secret = |name| Credential::of_variable(name, &environment::variable(name)?);
-        self.variables().filter_map(secret).collect()
+        let secret = |reference: Reference<'_>| {
+            Credential::of_variable(reference.name, &environment::variable(reference.name)?)
+        };
+        self.references().filter_map(secret).collect()
     }
 
     /// The text with its secrets, for the one place that sends it.
@@ -215,19 +197,19 @@ impl<'t> SecretText<'t> {
         let mut text = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Plain(plain) => text.push_str(plain),
-                Piece::Variable(name) => {
-                    text.push_str(Secret::variable(*name).reveal()?.expose_secret());
+                TextPiece::Plain(plain) => text.push_str(plain),
+                TextPiece::Dollar => text.push('$'),
+                TextPiece::Variable(Reference { name, default }) => {
+                    match (Secret::variable(*name).reveal(), default) {
+                        (Ok(value), _) => text.push_str(value.expose_secret()),
+                        (Err(_), Some(default)) => text.push_str(default),
+                        (Err(error), None) => return Err(error),
+                    }
                 }
             }
         }
         Ok(SecretString::from(text))
     }
-}
-
-fn is_name(name: &str) -> bool {
-    let of_a_variable = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
-    !name.is_empty() && name.bytes().all(of_a_variable)
 }
 
 impl fmt::Display for Secret {
@@ -274,14 +256,8 @@ impl FromStr for Secret {
     type Err = SecretError;
 
     fn from_str(text: &str) -> Result<Self, SecretError> {
-        let name = text
-            .trim()
-            .strip_prefix("${")
-            .and_then(|rest| rest.strip_suffix('}'));
-        match name {
-            Some(name) if is_name(name) => Ok(Self::variable(name)),
-            _ => Err(SecretError::NotAReference),
-        }
+        let name = sole_reference(text.trim()).ok_or(SecretError::NotAReference)?;
+        Ok(Self::variable(name))
     }
 }
 
@@ -321,7 +297,7 @@ impl JsonSchema for Secret {
         json_schema!({
             "description": "A reference to an environment variable, such as ${OPENAI_API_KEY}; or a program or file that gives a key.",
             "anyOf": [
-                { "type": "string", "pattern": r"^\$\{[A-Za-z0-9_]+\}$" },
+                { "type": "string", "pattern": r"^\$\{[A-Za-z_][A-Za-z0-9_]*\}$" },
                 changing,
             ],
         })
@@ -402,7 +378,11 @@ mod tests {
         assert_eq!(revealed(text).unwrap(), expected);
         assert!(SecretText::read(text).unwrap().has_place());
         assert!(!SecretText::read("plain $$ $5").unwrap().has_place());
-        for text in ["Bearer ${", "${}", "${A:-b}", "${A B}"] {
+        let with_default = "Bearer ${GHOSTLIGHT_NO_SUCH_VARIABLE:-b}";
+        assert_eq!(revealed(with_default).unwrap(), "Bearer b");
+        // A default is a secret in clear.
+        assert!(!SecretText::read(with_default).unwrap().has_place());
+        for text in ["Bearer ${", "${}", "${A B}"] {
             assert_eq!(revealed(text), Err(SecretError::NoPlace), "{text}");
         }
     }

@@ -40,15 +40,15 @@ pub struct Board {
     pub entries: usize,
     /// How many characters of an entry are kept.
     pub characters: usize,
-    /// What becomes of a new entry where there are that many.
+    /// The reaction to a new entry where there are that many.
     pub when_full: WhenFull,
-    /// What becomes of a key that another agent has written.
+    /// The reaction to a change of a key that another agent has written.
     pub conflicts: BoardConflicts,
     #[serde(skip, default = "own_tool")]
     tool: OwnTool,
 }
 
-/// What becomes of a new entry where there is no room.
+/// The reaction to a new entry where there is no room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum WhenFull {
@@ -59,7 +59,7 @@ pub enum WhenFull {
     Evict,
 }
 
-/// What becomes of a key that another writer has written.
+/// The reaction to a change of a key that another writer has written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum BoardConflicts {
@@ -76,9 +76,9 @@ pub enum BoardConflicts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct BoardEntry {
-    /// What was written.
+    /// The value.
     pub value: String,
-    /// Who wrote it.
+    /// The writer.
     pub by: String,
     /// When, if that is known.
     #[serde(default, skip_serializing_if = "is_unknown")]
@@ -93,7 +93,7 @@ fn is_unknown(at: &Timestamp) -> bool {
 }
 
 impl BoardEntry {
-    /// What this writer says to the whole tree, at a time that is not told.
+    /// The entries of this writer, for the whole tree, without their times.
     pub fn new(value: impl Into<String>, by: impl Into<String>) -> Self {
         Self {
             value: value.into(),
@@ -112,7 +112,7 @@ impl BoardEntry {
 #[serde(transparent)]
 pub struct BoardEntries(pub BTreeMap<String, BoardEntry>);
 
-/// What became of a written entry.
+/// The result of writing an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BoardWritten {
@@ -120,9 +120,9 @@ pub enum BoardWritten {
     Kept {
         /// The key.
         key: String,
-        /// What stood there.
+        /// The value that stood there.
         before: Option<BoardEntry>,
-        /// What was evicted for it.
+        /// The entries that were evicted for it.
         evicted: Option<String>,
     },
     /// There is no room for it.
@@ -250,7 +250,7 @@ struct Use {
     /// The key, for `write` and `remove`; one key alone for `read`.
     #[serde(default)]
     key: Option<String>,
-    /// What is written.
+    /// The value to write.
     #[serde(default)]
     value: Option<String>,
     /// Whether only you and those who work for you see it.
@@ -327,7 +327,7 @@ impl Board {
     }
 }
 
-/// What a writer is told: by what stands there now, since others may have written at the same time.
+/// The answer to a writer: by the value that stands there now, since others may have written at the same time.
 fn told(
     before: &BoardEntries,
     after: &BoardEntries,

@@ -14,7 +14,7 @@ use crate::instructions::OutputScope;
 /// Keeps values of the tree's working memory in the session when the agent has answered, or hands
 /// the conversation on. State of the session that delegated tasks write goes into that memory,
 /// which is deleted with its run: the values of these keys are copied to the session. Keys that
-/// nobody wrote, and outcomes that are no answer, change nothing. A key may be a rule, in which `*`
+/// nobody wrote, and outcomes that are not an answer, change nothing. A key may be a rule, in which `*`
 /// stands for any text; keys of the engine and of memories fit none.
 ///
 /// ```yaml

@@ -1,4 +1,4 @@
-//! What watches over agents: the policies that are built in.
+//! The built-in policies, which watch over agents.
 //!
 //! | name | policy |
 //! |---|---|
@@ -54,6 +54,7 @@ mod throttle;
 mod todos;
 mod tool_limits;
 mod tool_search;
+mod unknown;
 mod verification;
 
 use ghostlight_actors::{
@@ -160,8 +161,8 @@ fn at_least_one(setting: &str, value: u32) -> Result<(), String> {
     }
 }
 
-/// Tools that keep books and find nothing out: what they say is no observation and no evidence,
-/// and that they refused something is no failure. Models write their names in other letters too.
+/// Tools that keep books and find nothing out: what they say is not an observation and no evidence,
+/// and that they refused something is not a failure. Models write their names in other letters too.
 const BOOKKEEPING: [&str; 6] = [
     CREATE_TASKS,
     TODO_WRITE,
@@ -178,19 +179,11 @@ fn is_bookkeeping(tool: &str) -> bool {
         .any(|name| tool.eq_ignore_ascii_case(name))
 }
 
-/// What tells a call from another: the tool and the arguments, however they are spaced.
+/// The mark that tells a call from another: the tool and the arguments, however they are spaced.
 fn signature(call: &ToolCall) -> String {
     match call.arguments.value() {
         Ok(arguments) => format!("{} {arguments}", call.name),
         Err(_) => format!("{} {}", call.name, call.arguments.text()),
-    }
-}
-
-/// The first characters of a text.
-fn shortened(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 
@@ -207,7 +200,7 @@ fn held_back(
     })
 }
 
-/// Whether a reflection says something: it is no repetition, and longer than a word or two.
+/// Whether a reflection says something: it is not a repetition, and longer than a word or two.
 fn says_something(text: &str, before: Option<&String>) -> bool {
     let is_new = before.is_none_or(|before| before.trim() != text.trim());
     is_new && text.chars().filter(|c| c.is_alphanumeric()).count() >= 12
@@ -290,11 +283,5 @@ mod tests {
             };
             assert!(make(&settings).is_ok(), "{name} needs no other settings");
         }
-    }
-
-    #[test]
-    fn a_text_is_cut_between_characters() {
-        assert_eq!(shortened("größer", 3), "grö…");
-        assert_eq!(shortened("größer", 6), "größer");
     }
 }

@@ -52,7 +52,7 @@ pub enum TaskStatus {
     Completed,
 }
 
-/// What a revision of a plan changed.
+/// The changes that a revision of a plan made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PlanDifference {
@@ -68,7 +68,7 @@ impl Plan {
     /// The plan in these arguments of `create_tasks`.
     ///
     /// # Errors
-    /// What the model has to mend.
+    /// The fault that the model has to mend.
     pub fn parse(arguments: &Arguments) -> Result<Self, String> {
         let plan: Self = arguments.parse().map_err(|error| error.to_string())?;
         if plan.tasks.is_empty() {
@@ -94,7 +94,7 @@ impl Plan {
         }
     }
 
-    /// What this revision changed of the one before.
+    /// The changes of this revision from the one before.
     pub fn since(&self, before: &Plan) -> PlanDifference {
         let find = |plan: &Plan, content: &str| {
             let mut tasks = plan.tasks.iter();

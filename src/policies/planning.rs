@@ -101,13 +101,13 @@ pub struct PlanningState {
     pub requested_at: u32,
     /// Revisions since another call succeeded.
     pub since_reset: u32,
-    /// What was written as reflection, the latest last.
+    /// The reflections that were written, the latest last.
     pub reflections: Vec<String>,
     /// How often in a row the model was told the same.
     pub refusals: u32,
 }
 
-/// What [`PlanningState`] noted.
+/// An event that [`PlanningState`] noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext, Verdict},
+    safety::cut,
     vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Checked, at_least_one, held_back, is_bookkeeping, says_something, shortened, signature, tell,
-};
+use super::{Checked, at_least_one, held_back, is_bookkeeping, says_something, signature, tell};
 
 const REFLECT: &str = "\
 A call failed. Call no tool now. Write a short reflection first: why it failed, and what you will \
@@ -28,7 +27,7 @@ const RETRY: &str = "Now try again, by what you wrote.";
 /// by one of the same tool with other arguments once a reflection was written, or by a tool that
 /// [`alternatives`](Self::alternatives) names in its place. After some tries an answer that names
 /// the tool that failed is accepted, and flagged. What a person denied, a policy held back, or
-/// was interrupted is no failure, and neither is a call of a tool that does not exist.
+/// was interrupted is not a failure, and neither is a call of a tool that does not exist.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -114,7 +113,7 @@ pub struct Attempt {
     pub recovers: String,
 }
 
-/// What [`RecoveryState`] noted.
+/// An event that [`RecoveryState`] noted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -146,13 +145,13 @@ pub enum RecoveryEvent {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryState {
-    /// What failed and was not made good, oldest first.
+    /// The failures that were not made good, oldest first.
     pub unresolved: Vec<Failure>,
-    /// What made failures good.
+    /// The calls that made failures good.
     pub attempts: Vec<Attempt>,
     /// Whether a reflection must follow before any tool.
     pub needs_reflection: bool,
-    /// What was written as reflection, the latest last.
+    /// The reflections that were written, the latest last.
     pub reflections: Vec<String>,
     /// How often in a row a text was no reflection.
     blank: u32,
@@ -252,9 +251,8 @@ impl RecoveryState {
             return Verdict::Accept;
         }
         let told = |failures: Vec<&Failure>| {
-            let told = |failure: &&Failure| {
-                format!("`{}` ({})", failure.tool, shortened(&failure.reason, 160))
-            };
+            let told =
+                |failure: &&Failure| format!("`{}` ({})", failure.tool, cut(&failure.reason, 160));
             failures.iter().map(told).collect::<Vec<_>>().join(", ")
         };
         let open = self.unresolved.iter();

@@ -23,7 +23,7 @@ you have and say what is missing.";
 
 /// Notices that an agent repeats itself: the same calls with the same results, or the same answer,
 /// one step after the other or in a circle of up to four. It is told so, and stopped when it goes
-/// on. A call that is repeated because its results change (polling) is no repetition.
+/// on. A call that is repeated because its results change (polling) is not a repetition.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext},
+    safety::cut,
     vocabulary::{
         AgentError, Digest, ModelRequest, ModelResponse, Outcome, Role, RunId, Scope, ToolCall,
         ToolResult, ToolStatus, Transcript,
@@ -12,7 +13,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Checked, at_least_one, is_bookkeeping, shortened, signature, tell};
+use super::{Checked, at_least_one, is_bookkeeping, signature, tell};
 
 /// How many steps, and how many failures, are remembered.
 const REMEMBERED: usize = 200;
@@ -176,7 +177,7 @@ impl SelfReflectionState {
         let step = Digest::of(lines.join("\n").as_bytes());
         let signatures: Vec<String> = done.iter().map(|(call, _)| signature(call)).collect();
         let mut found = vec![Finding::RepeatedCalls {
-            calls: shortened(&signatures.join("; "), 300),
+            calls: cut(&signatures.join("; "), 300).into_owned(),
             times: 1 + count(&self.steps, |other| *other == step),
         }];
         remember(&mut self.steps, step);
@@ -191,7 +192,7 @@ impl SelfReflectionState {
             });
             found.push(Finding::SimilarErrors {
                 tool: call.name.clone(),
-                error: shortened(&result.text, 300),
+                error: cut(&result.text, 300).into_owned(),
                 times,
             });
             remember(&mut self.failures, failure);

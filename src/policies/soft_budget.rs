@@ -21,8 +21,8 @@ const FINISH: &str = "finish";
 /// answers with what it has. So an agent whose team has a budget ends in good order before that
 /// budget stops it.
 ///
-/// What counts is what the run and the runs below it have consumed, as for the
-/// [`Budget`] of a team, and time since the run began. It is looked at before each
+/// It counts the resources that the run and the runs below it have consumed, as the
+/// [`Budget`] of a team does, and the time since the run began. It is looked at before each
 /// model call. Observers hear of it as the event `soft_budget_reached` (`resource`, `used`, `bound`,
 /// `then`).
 ///
@@ -38,13 +38,13 @@ const FINISH: &str = "finish";
 pub struct SoftBudget {
     /// The bounds.
     pub budget: Budget,
-    /// What becomes of the run where one is used up.
+    /// The consequence for the run where one is used up.
     pub then: AfterSoftBudget,
     #[serde(skip)]
     state: SoftBudgetState,
 }
 
-/// What becomes of a run whose soft budget is used up.
+/// The consequence for a run whose soft budget is used up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -66,7 +66,7 @@ pub struct SoftBudgetState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overrun {
-    /// What is bounded.
+    /// The resource that is bounded.
     pub resource: Resource,
     /// How much of it is used.
     pub used: u64,

@@ -4,6 +4,7 @@ use std::collections::{HashSet, VecDeque};
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext, Verdict},
+    safety::cut,
     vocabulary::{AgentError, Digest, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
@@ -13,7 +14,6 @@ use serde_json::json;
 use super::{
     Checked, at_least_one,
     evidence::{finds_out, found, says_nothing_found},
-    shortened,
 };
 
 /// How many characters of an observation the model is reminded of.
@@ -50,11 +50,11 @@ impl Checked for Synthesis {
     }
 }
 
-/// What a tool found.
+/// A result of a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Observation {
-    /// What an answer cites: `O1` and so on over the whole run.
+    /// The label that an answer cites: `O1` and so on over the whole run.
     pub id: String,
     /// The tool.
     pub tool: String,
@@ -66,14 +66,14 @@ pub struct Observation {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SynthesisState {
-    /// What was found since the last synthesis, oldest first.
+    /// The results since the last synthesis, oldest first.
     pub observations: VecDeque<Observation>,
     /// Whether something was found that no answer was written from.
     pub incomplete: bool,
-    /// What syntheses were written from, the latest last; an answer must cite something of them.
+    /// The labels from which syntheses were written, the latest last; an answer must cite one of them.
     pub history: Vec<Vec<Observation>>,
     observed: u32,
-    /// The digests of what was found, so that finding it again is no new observation.
+    /// The digests of what was found, so that finding it again is not a new observation.
     known: HashSet<Digest>,
     /// How often an answer cited nothing; `None` while no answer has to.
     uncited: Option<u32>,
@@ -94,7 +94,7 @@ impl SynthesisState {
         self.observations.push_back(Observation {
             id: format!("O{}", self.observed),
             tool: tool.to_owned(),
-            content: shortened(content.trim(), REMINDER),
+            content: cut(content.trim(), REMINDER).into_owned(),
         });
         self.observations.back()
     }

@@ -34,7 +34,7 @@ pub struct Throttle {
     pub short_quiet_s: u64,
     /// A message is short that has at most so many characters.
     pub short_characters: u32,
-    /// What was remembered before a call of this step that may yet fail.
+    /// The state before a call of this step that may yet fail.
     #[serde(skip)]
     before: BTreeMap<String, (String, Option<Sent>)>,
 }

@@ -104,7 +104,7 @@ impl Write {
     }
 }
 
-/// What is to be done, in order.
+/// The list of tasks, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TodoList(pub Vec<Todo>);

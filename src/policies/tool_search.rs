@@ -43,13 +43,13 @@ pub struct ToolSearch {
     tool: OwnTool,
     #[serde(skip)]
     searched: Option<Arc<Searched>>,
-    /// What the latest run has searched, since most runs of an agent have the same tools.
+    /// The index of the latest run's tools, since most runs of an agent have the same tools.
     #[serde(skip)]
     latest: Arc<Mutex<Option<Arc<Searched>>>>,
     /// The tools that were found, from the oldest on.
     #[serde(skip)]
     loaded: Vec<String>,
-    /// What a request holds, until other tools are found.
+    /// The tools that a request holds, until others are found.
     #[serde(skip)]
     held: Option<ToolSet>,
 }
@@ -109,7 +109,7 @@ impl Checked for ToolSearch {
 }
 
 impl ToolSearch {
-    /// What is searched of these tools, which an earlier run may have read.
+    /// The texts of these tools that are searched; an earlier run may have read them.
     fn of(&self, cx: &PolicyContext<'_>, tools: &ToolSet) -> Arc<Searched> {
         let latest = self.latest.lock().clone();
         let latest = latest.filter(|latest| latest.digest() == tools.digest());
@@ -168,7 +168,7 @@ impl ToolSearch {
     }
 }
 
-/// What is searched of a tool: its name in words, what it does, and the names of its arguments.
+/// The text of a tool that is searched: its name in words, what it does, and the names of its arguments.
 fn document(tool: &ToolDefinition) -> String {
     let arguments = tool.parameters.get("properties");
     let arguments = arguments.and_then(|properties| properties.as_object());

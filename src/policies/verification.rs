@@ -16,7 +16,7 @@ use serde_json::json;
 
 use super::{
     Checked, EvidenceItem,
-    evidence::{self, finds_out},
+    evidence::{self, Written, finds_out, same_source},
     held_back, says_something,
 };
 use crate::retrieval::terms::content_terms;
@@ -35,10 +35,12 @@ const GATHER: &str = "Now gather the missing evidence with the tools, and answer
 /// A source is a thing that was found: a passage that a search labels (`[label] source`), a hit with
 /// its address, the page or file that was read, or a JSON object, alone or in a list, that says its
 /// source (`source`, `url`, `path` or `title`), content (`content`, `text` or `snippet`) and score
-/// (`score`). A call is no source: one that found nothing, and a text that names no source, is no
-/// evidence, and neither is what a model reads back from its own notes, memory, plan or todos.
-/// [`evidence_by`](Self::evidence_by) reads results in another way. The same source counts once,
-/// with its best score.
+/// (`score`). A call is not a source: one that found nothing, and a text that names no source, is no
+/// evidence, and neither is what a model reads back from its own notes, memory, board, plan or todos, from a file that it
+/// wrote in this run with a tool that does more than read, from another agent, or from the output of a command that it
+/// chose. (What such a command writes to a file is not seen; `tools` names the tools that count instead.)
+/// [`evidence_by`](Self::evidence_by) reads results in another way. The same source counts once, however its address is
+/// written, with its best score.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -61,6 +63,8 @@ pub struct Verification {
     mapper: Option<Mapper>,
     #[serde(skip)]
     state: VerificationState,
+    #[serde(skip)]
+    written: Written,
 }
 
 impl Default for Verification {
@@ -74,6 +78,7 @@ impl Default for Verification {
             attach_sources: false,
             mapper: None,
             state: VerificationState::default(),
+            written: Written::default(),
         }
     }
 }
@@ -131,7 +136,11 @@ impl Verification {
         match &self.mapper {
             _ if !counts => Vec::new(),
             Some(Mapper(read)) => read(call, result),
-            None => evidence::found(call, result),
+            None => {
+                let mut found = evidence::found(call, result);
+                found.retain(|item| !self.written.includes(&item.source));
+                found
+            }
         }
     }
 }
@@ -153,7 +162,7 @@ pub struct VerificationState {
     pub evidence: BTreeMap<String, EvidenceItem>,
     /// Whether a reflection must follow before any tool.
     pub reflection_needed: bool,
-    /// What was written as reflection, the latest last.
+    /// The reflections that were written, the latest last.
     pub reflections: Vec<String>,
     asked: bool,
     blank: u32,
@@ -162,7 +171,7 @@ pub struct VerificationState {
 impl VerificationState {
     /// A piece of evidence was found.
     pub fn found(&mut self, item: EvidenceItem) {
-        let source = item.source.trim().to_lowercase();
+        let source = same_source(&item.source);
         match self.evidence.get(&source) {
             Some(known) if known.score >= item.score => {}
             _ => drop(self.evidence.insert(source, item)),
@@ -254,10 +263,11 @@ impl Policy for Verification {
 
     async fn after_tools(
         &mut self,
-        _: &PolicyContext<'_>,
+        cx: &PolicyContext<'_>,
         calls: &[ToolCall],
         results: &[ToolResult],
     ) -> Result<(), AgentError> {
+        calls.iter().for_each(|call| self.written.called(cx, call));
         let succeeded = calls.iter().zip(results);
         for (call, result) in succeeded.filter(|(_, r)| r.status == ToolStatus::Success) {
             for item in self.evidence(call, result) {

@@ -122,7 +122,7 @@ pub fn load_artifact() -> ToolHandle {
             )));
         };
         let Some(text) = artifact.text() else {
-            return Ok(ToolOutput::text(format!("{} is no text.", artifact.info)));
+            return Ok(ToolOutput::text(format!("{} is not text.", artifact.info)));
         };
         let length = load.length.unwrap_or(READ);
         Ok(ToolOutput::text(part(text, load.from, length)))

@@ -14,7 +14,6 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::generated_code;
 use crate::{
     files,
     retrieval::{bm25::Bm25Index, chunking::Chunker},
@@ -50,7 +49,7 @@ pub struct DocsSearch {
     documents: Arc<Documents>,
 }
 
-/// What was read. Its index takes longer than reading it, and a team may never search.
+/// The passages that were read. Their index takes longer than reading them, and a team may never search.
 #[derive(Debug)]
 struct Documents {
     passages: Vec<DocsPassage>,
@@ -59,7 +58,7 @@ struct Documents {
 
 /// The most bytes of a file's name and headings by which a passage is found, the innermost.
 const MAX_PATH_BYTES: usize = 120;
-/// What a passage takes beside its text.
+/// The bytes of a passage beside its text.
 const PASSAGE_BYTES: u64 = 100;
 
 impl Documents {
@@ -108,7 +107,7 @@ impl DocsPassage {
         source
     }
 
-    /// What it takes of [`DocsOptions::index_bytes`].
+    /// Its share of [`DocsOptions::index_bytes`].
     fn bytes(&self) -> u64 {
         let parts = std::iter::once(&self.file).chain(self.headings.iter());
         let path: usize = parts.map(|part| part.len()).sum();
@@ -155,7 +154,7 @@ pub enum DocsSearchError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What failed.
+        /// The reason.
         source: std::io::Error,
     },
     /// There is nothing to search.
@@ -171,10 +170,12 @@ pub enum DocsSearchError {
         path: PathBuf,
         /// The limit that was passed.
         limit: u64,
-        /// What it counts.
+        /// The unit.
         unit: &'static str,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(DocsSearchError);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -281,7 +282,7 @@ impl DocsSearch {
         hits.filter_map(|hit| passages.get(hit.document)).collect()
     }
 
-    /// What a model is told of a search.
+    /// The answer to a search, for a model.
     fn tell(&self, arguments: &SearchArguments) -> String {
         let limit = arguments.limit.clamp(1, MAX_RESULTS);
         let found = self.search(&arguments.query, limit as usize);
@@ -304,7 +305,7 @@ impl Tool for DocsSearch {
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let arguments: SearchArguments = generated_code::arguments(&arguments)?;
+        let arguments: SearchArguments = arguments.read()?;
         let search = self.clone();
         // To index a large folder takes a while.
         let told = tokio::task::spawn_blocking(move || search.tell(&arguments)).await;

@@ -1,15 +1,13 @@
 //! Closures as tools.
 
-use std::{future::Future, marker::PhantomData};
+use std::future::Future;
 
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
-    vocabulary::{Arguments, ToolDefinition},
+    contract::{ToolContext, ToolError, ToolHandle, ToolOutput},
+    vocabulary::ToolDefinition,
 };
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
-
-use super::generated_code;
 
 /// Makes a tool of a closure. Its argument type gives the schema, which replaces the one in the
 /// definition; what it returns reaches the model as text or JSON.
@@ -56,34 +54,5 @@ where
     F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
 {
-    ToolHandle::new(FunctionTool {
-        definition: definition.parameters_of::<A>(),
-        run,
-        arguments: PhantomData,
-    })
-}
-
-struct FunctionTool<A, F> {
-    definition: ToolDefinition,
-    run: F,
-    arguments: PhantomData<fn(A)>,
-}
-
-impl<A, F, Fut> Tool for FunctionTool<A, F>
-where
-    A: DeserializeOwned + JsonSchema + Send + 'static,
-    F: Fn(A, ToolContext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<ToolOutput, ToolError>> + Send + 'static,
-{
-    fn definition(&self) -> ToolDefinition {
-        self.definition.clone()
-    }
-
-    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
-        (self.run)(generated_code::arguments(&arguments)?, cx).await
-    }
-
-    fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
-        generated_code::arguments::<A>(arguments).map(drop)
-    }
+    ToolHandle::typed(definition, run)
 }

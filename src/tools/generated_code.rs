@@ -1,4 +1,4 @@
-//! What the code that `#[tool]` generates calls. Nothing here is for people.
+//! Functions that the code of `#[tool]` calls. Nothing here is for people.
 
 pub use ghostlight_actors::{
     contract::{Reconciled, Tool, ToolContext, ToolError, ToolOutput},
@@ -7,22 +7,7 @@ pub use ghostlight_actors::{
 pub use schemars;
 pub use serde;
 
-/// Reads a call's arguments. The executor has checked them already; this serves who calls a
-/// tool by hand, and types that are stricter than their schema.
-///
-/// # Errors
-/// What does not fit.
-pub fn arguments<T: serde::de::DeserializeOwned>(arguments: &Arguments) -> Result<T, ToolError> {
-    let reason = match arguments.parse() {
-        Ok(parsed) => return Ok(parsed),
-        Err(reason) => reason,
-    };
-    Err(ToolError::new(format!(
-        "the arguments do not fit: {reason}"
-    )))
-}
-
-/// What a tool's function returned. The inherent methods are found before those of the traits
+/// The value that a tool's function returned. The inherent methods are found before those of the traits
 /// below, so that the compiler picks the conversion by the type.
 #[derive(Debug)]
 pub struct Returned<T>(pub T);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput},
+    safety::cut,
     vocabulary::{ArtifactInfo, Effect, Scope, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -22,7 +23,7 @@ pub const READ_NOTE: &str = "read_note";
 /// The name of the tool that finds some.
 pub const FIND_NOTES: &str = "find_notes";
 
-/// What the names of artifacts that are notes begin with.
+/// The prefix of the names of artifacts that are notes.
 const PREFIX: &str = "notes/";
 /// The MIME type of a note.
 const MEDIA_TYPE: &str = "text/markdown";
@@ -37,17 +38,17 @@ const SHOWN: usize = 20;
 /// How many characters of each it shows.
 const EXCERPT: usize = 160;
 
-/// What a note is.
+/// The kind of a note.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum NoteKind {
     /// How far the work is.
     TaskState,
-    /// What was found out or decided.
+    /// A finding or a decision.
     Conclusion,
-    /// What stands in the way.
+    /// An obstacle.
     Blocker,
-    /// What is to be done.
+    /// A task.
     Action,
     /// Where something stands or is to be had.
     Reference,
@@ -107,7 +108,7 @@ struct Write {
     /// The whole note, as Markdown; a note without text is deleted.
     #[schemars(length(max = 20_000))]
     text: String,
-    /// What it is.
+    /// Its kind.
     #[serde(default)]
     kind: NoteKind,
     /// Whose note it is.
@@ -267,10 +268,7 @@ fn told(found: &[&Note], all: &[Note], query: &str) -> String {
         _ => String::new(),
     };
     for Note { title, kind, text } in found {
-        let mut excerpt: String = text.chars().take(EXCERPT).collect();
-        if excerpt.len() < text.len() {
-            excerpt.push('…');
-        }
+        let excerpt = cut(text, EXCERPT);
         let kind = match kind {
             NoteKind::General => String::new(),
             kind => format!("[{}] ", kind.as_str()),

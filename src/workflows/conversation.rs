@@ -1,8 +1,8 @@
-//! What the members of a workflow have said.
+//! The conversation of a workflow's members.
 
 use std::fmt::Write;
 
-/// What a member of a workflow said.
+/// A message of a workflow's member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utterance {
     /// The member.

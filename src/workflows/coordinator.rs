@@ -56,7 +56,7 @@ pub struct Coordinator {
     pub max_tasks: u32,
     /// How many tasks are done at once.
     pub max_at_once: u32,
-    /// What the model is told, below the agent's instructions: `{members}`.
+    /// The prompt for the model, below the agent's instructions: `{members}`.
     pub lead: Prompt,
     /// How the answer is asked for after the last round.
     pub last: Prompt,

@@ -42,9 +42,9 @@ pub struct Debate {
     pub judge: String,
     /// How many rounds.
     pub rounds: u32,
-    /// What a debater is asked from the second round on: `{task}`, `{said}`.
+    /// The question to a debater from the second round on: `{task}`, `{said}`.
     pub rebut: Prompt,
-    /// What happens when a debater fails: the debate stops, or goes on without its answer.
+    /// The reaction to a debater that fails: the debate stops, or goes on without its answer.
     pub on_failure: OnFailure,
     /// The longest that one answer may take, in milliseconds.
     pub turn_timeout_ms: Option<u64>,

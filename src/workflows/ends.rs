@@ -11,7 +11,7 @@ use super::{
     conversation::{together, transcript},
 };
 
-/// What a workflow does when a member fails, or stops before its task is done.
+/// The reaction of a workflow to a member that fails, or stops before its task is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

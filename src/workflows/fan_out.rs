@@ -52,7 +52,7 @@ pub struct FanOut {
     pub max_parts: u32,
     /// How many parts are done at once.
     pub max_at_once: u32,
-    /// What happens when a worker fails: the whole work stops, or the aggregator is told.
+    /// The reaction to a worker that fails: the whole work stops, or the aggregator is told.
     pub on_failure: OnFailure,
     /// The longest that one part may take, in milliseconds.
     pub part_timeout_ms: Option<u64>,
@@ -173,7 +173,7 @@ fn without_marks(line: &str) -> &str {
             let mark = line
                 .strip_prefix("[ ]")
                 .or_else(|| line.strip_prefix("[x]"));
-            // `**name**` is no mark of a list, but `* name` is.
+            // `**name**` is not a mark of a list, but `* name` is.
             mark.or_else(|| line.strip_prefix(['-', '*', '+', '•', '–', '#', '>']))
         };
         match rest {

@@ -31,13 +31,13 @@ use crate::behaviors::Prompt;
 pub struct ForEach {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
-    /// What a member is asked: `{item}`, and `{number}` from 1.
+    /// The question to a member: `{item}`, and `{number}` from 1.
     pub prompt: Prompt,
     /// How many items are worked on at once.
     pub max_at_once: u32,
     /// The most items; a longer list fails before any work.
     pub max_items: u32,
-    /// What happens when a member fails: the whole work stops, or the item's answer says so.
+    /// The reaction to a member that fails: the whole work stops, or the item's answer says so.
     pub on_failure: OnFailure,
     /// The longest that one item may take, in milliseconds.
     pub item_timeout_ms: Option<u64>,

@@ -42,7 +42,7 @@ pub struct Loop {
     pub max_rounds: u32,
     /// How many of the last rounds a member sees.
     pub rounds_seen: u32,
-    /// What happens when a member fails.
+    /// The reaction to a member that fails.
     pub on_failure: OnFailure,
     /// The longest that one member may take, in milliseconds.
     pub member_timeout_ms: Option<u64>,

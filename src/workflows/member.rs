@@ -27,7 +27,7 @@ pub(super) async fn ask(
     task: impl Into<Task>,
     limit: Option<Duration>,
 ) -> Result<MemberEnd, AgentError> {
-    let delegated = cx.delegate(member, task);
+    let delegated = cx.delegate(member, task.into().hears_parent());
     let ended = match limit {
         None => delegated.await,
         Some(limit) => match cx.timeout(limit, delegated).await {
@@ -179,7 +179,7 @@ pub(super) fn check_name(agent: &AgentSpec, setting: &str, name: &str) -> Result
         names => names.join(", "),
     };
     Err(format!(
-        "{setting} names {name:?}, which is no agent below {}; there are: {below}",
+        "{setting} names {name:?}, which is not an agent below {}; there are: {below}",
         agent.name
     ))
 }

@@ -32,13 +32,13 @@ pub struct Parallel {
     pub aggregator: Option<String>,
     /// How many members work at once; all when left out.
     pub max_at_once: Option<u32>,
-    /// What happens when a member fails.
+    /// The reaction to a member that fails.
     pub on_failure: ParallelFailure,
     /// The longest that one member may take, in milliseconds.
     pub member_timeout_ms: Option<u64>,
 }
 
-/// What [`Parallel`] does when a member fails, or stops before its task is done.
+/// The reaction of [`Parallel`] to a member that fails, or stops before its task is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

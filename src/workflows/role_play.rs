@@ -43,13 +43,13 @@ Follow this instruction, and give the whole result of it:
 pub struct RolePlay {
     /// The member that instructs and the member that acts; the two agents below when left out.
     pub members: Vec<String>,
-    /// What the first says when the task is done. The prompts tell it.
+    /// The words by which the first ends the talk when the task is done. The prompts tell it.
     pub done: String,
     /// The most turns of both together.
     pub max_turns: u32,
-    /// What the first is asked: `{task}`, `{done}`, `{last}`.
+    /// The question to the first: `{task}`, `{done}`, `{last}`.
     pub instruct: Prompt,
-    /// What the second is asked: `{task}`, `{done}`, `{last}`.
+    /// The question to the second: `{task}`, `{done}`, `{last}`.
     pub assist: Prompt,
     /// The longest that one turn may take, in milliseconds.
     pub turn_timeout_ms: Option<u64>,

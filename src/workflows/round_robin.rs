@@ -31,7 +31,7 @@ pub struct RoundRobin {
     /// The most turns. If a condition is set and does not hold by then, the workflow stops with the
     /// last utterance as a partial answer.
     pub max_turns: u32,
-    /// What happens when a member fails.
+    /// The reaction to a member that fails.
     pub on_failure: OnFailure,
     /// The longest that one turn may take, in milliseconds.
     pub turn_timeout_ms: Option<u64>,

@@ -28,7 +28,7 @@ use crate::behaviors::Prompt;
 pub struct Sequential {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
-    /// What happens when a member fails.
+    /// The reaction to a member that fails.
     pub on_failure: OnFailure,
     /// The longest that one member may take, in milliseconds.
     pub member_timeout_ms: Option<u64>,
@@ -72,7 +72,7 @@ impl Behavior for Sequential {
 pub struct Pipeline {
     /// The stages; all agents below when left out.
     pub stages: Vec<Stage>,
-    /// What happens when a stage fails. If the workflow continues, the next stage gets the last
+    /// The reaction to a stage that fails. If the workflow continues, the next stage gets the last
     /// answer there is.
     pub on_failure: OnFailure,
     /// The longest that one stage may take, in milliseconds.
@@ -87,7 +87,7 @@ pub struct Pipeline {
 pub struct Stage {
     /// The agent.
     pub agent: String,
-    /// What it is asked: `{previous}` (the answer before it, or the task), `{task}`, `{said}`
+    /// The question to it: `{previous}` (the answer before it, or the task), `{task}`, `{said}`
     /// (all answers so far), and each earlier agent's name for its answer.
     pub prompt: Option<Prompt>,
 }
@@ -142,7 +142,7 @@ enum NameOrStage {
     Stage {
         /// The agent.
         agent: String,
-        /// What it is asked.
+        /// The question to it.
         prompt: Prompt,
     },
 }

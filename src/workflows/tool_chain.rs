@@ -36,7 +36,7 @@ use crate::behaviors::Prompt;
 pub struct ToolChain {
     /// The steps; all tools of the agent in their order when left out.
     pub steps: Vec<ToolStep>,
-    /// What happens when a tool fails: the run fails, or the next step gets the last result there
+    /// The reaction to a tool that fails: the run fails, or the next step gets the last result there
     /// is. A used-up budget ends the run with the last result as its partial answer.
     pub on_failure: OnFailure,
 }

@@ -36,15 +36,15 @@ Choose one of these and answer with it alone: {options}";
 pub struct Vote {
     /// The members; all agents below but the one of `tie` when left out.
     pub members: Vec<String>,
-    /// What there is to choose from.
+    /// The options to choose from.
     pub options: Vec<String>,
-    /// What a member is asked: `{task}`, `{options}`.
+    /// The question to a member: `{task}`, `{options}`.
     pub prompt: Prompt,
     /// How many votes must be cast; one when left out.
     pub quorum: u32,
     /// Whether an option needs more than half of the votes cast, and not only the most.
     pub majority: bool,
-    /// What decides if options have equally many votes, or if none has the required majority.
+    /// The rule for a vote in which options are tied, or none has the required majority.
     pub tie: Tie,
     /// How many members vote at once; all when left out.
     pub max_at_once: Option<u32>,
@@ -67,7 +67,7 @@ impl Default for Vote {
     }
 }
 
-/// What decides a [`Vote`] that is tied.
+/// The rule for a [`Vote`] that is tied.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -98,7 +98,7 @@ async fn what_was_moved_out_of_the_context_is_read_back_by_a_tool() {
     let found = last_result(&stage.request(2));
     assert!(found.starts_with("word222 word223"), "{found}");
     assert!(found.contains("go on with `from`"), "{found}");
-    assert!(last_result(&stage.request(3)).contains("is no moved result"));
+    assert!(last_result(&stage.request(3)).contains("is not a moved result"));
     assert!(last_result(&stage.request(4)).contains("There is no \"results/echo\" of version 9"));
     let events = told(&run).await;
     let moved: Vec<&Value> = events

@@ -38,7 +38,7 @@ use crate::{
     stage::{call, desk},
 };
 
-fn number_in(variable: &str, otherwise: u64) -> u64 {
+pub(crate) fn number_in(variable: &str, otherwise: u64) -> u64 {
     let text = std::env::var(variable).ok();
     text.map_or(otherwise, |text| text.parse().unwrap())
 }
@@ -59,7 +59,7 @@ impl TokenCounter for Counting {
 }
 
 /// The processor time of this thread, on which everything runs.
-fn processor_time() -> Duration {
+pub(crate) fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|nanos| nanos.parse().ok());
     Duration::from_nanos(nanos.unwrap_or(0))
@@ -287,10 +287,23 @@ async fn the_context_of_a_long_run_is_worked_out_once_in_each_life() {
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_long_run_takes_what_the_first_took_in_every_behavior() {
     let steps = number_in("GHOSTLIGHT_STEPS", 600);
-    for behavior in ["function_calling", "react", "reflection", "plan_and_solve"] {
+    for behavior in [
+        "function_calling",
+        "react",
+        "reflection",
+        "plan_and_solve",
+        "adaptive",
+    ] {
         let agent = |counter: Counting| {
             let spec = ContextSpec::new(8_000).strategy(ContextStrategy::TokenWindow);
-            looking(behavior, steps, 1_000).policy("context", move || {
+            let settings = match behavior {
+                "adaptive" => {
+                    json!({ "simple": { "name": "function_calling", "max_steps": steps + 1 } })
+                }
+                _ => json!({ "max_steps": steps + 1 }),
+            };
+            let looking = desk(behavior, settings).tool(look(1_000));
+            looking.policy("context", move || {
                 ContextOptimizer::new(spec.clone()).counted_by(counter.clone())
             })
         };

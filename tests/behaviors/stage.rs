@@ -11,7 +11,7 @@ use std::{
 use ghostlight::{behaviors, tools::tool_fn, workflows};
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    contract::{ToolError, ToolHandle},
+    contract::{Store, ToolError, ToolHandle},
     definition::BehaviorSpec,
     run::{Agent, BeforeTool, Policy, PolicyContext, Registry, Team},
     session::Turn,
@@ -45,7 +45,11 @@ impl Stage {
         Self::of_team(store, agent.into_team().unwrap(), model).await
     }
 
-    pub(crate) async fn of_team(store: &InMemoryStore, team: Team, model: ScriptedModel) -> Self {
+    pub(crate) async fn of_team(
+        store: &(impl Store + Clone),
+        team: Team,
+        model: ScriptedModel,
+    ) -> Self {
         let registry = workflows::register(behaviors::register(Registry::new()));
         let builder = System::builder(store.clone()).registry(registry);
         let builder = builder.model("default", model.clone()).team(team);
@@ -142,6 +146,17 @@ pub(crate) fn echo() -> ToolHandle {
             Some(reason) => Err(ToolError::new(reason)),
             None => Ok(echo.text),
         }
+    })
+}
+
+/// A tool that answers at once.
+pub(crate) fn tool(
+    definition: ToolDefinition,
+    answer: impl Fn(Value) -> String + Send + Sync + 'static,
+) -> ToolHandle {
+    tool_fn(definition, move |arguments: Value| {
+        let said = answer(arguments);
+        async move { Ok(said) }
     })
 }
 

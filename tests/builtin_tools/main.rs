@@ -2,8 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod approvals;
-#[cfg(all(feature = "code", feature = "cli", target_os = "linux"))]
-mod code;
 mod each_tool;
 mod files;
 mod openapi;
@@ -11,5 +9,6 @@ mod openapi;
 mod registry;
 mod skills;
 mod small;
+mod tool_names;
 mod tool_search;
 mod toolsets;

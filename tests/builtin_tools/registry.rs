@@ -271,8 +271,8 @@ async fn what_services_say_is_bounded_and_nothing_else_is_asked() {
     assert!(body.len() > 4 << 20);
     for (answer, why) in [
         (http("200 OK", &body), "more than 4 MiB"),
-        (http("200 OK", "{}"), "no list of services"),
-        (http("200 OK", r#"[{"id": 7}]"#), "no list of services"),
+        (http("200 OK", "{}"), "not a list of services"),
+        (http("200 OK", r#"[{"id": 7}]"#), "not a list of services"),
         (http("503 Busy", "later"), "503"),
         // Nobody follows to another host, with the header or without.
         (

@@ -448,7 +448,7 @@ fn the_schema_accepts_good_files_and_refuses_faults() {
 
 #[test]
 #[cfg_attr(
-    not(all(feature = "acp", feature = "tools")),
+    not(all(feature = "acp", feature = "postgres", feature = "tools")),
     ignore = "some name kinds of tools of these features"
 )]
 fn every_team_file_of_the_examples_is_sound_and_every_workflow_has_one() {

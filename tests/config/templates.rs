@@ -93,7 +93,7 @@ fn a_use_that_cannot_be_is_refused_at_its_place() {
             "{ part: [intro] }",
             FaultKind::WrongValue,
             17,
-            "`part` is no text, and stands within one",
+            "`part` is not text, and stands within one",
         ),
         (
             "template: critic, with: { of",

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ghostlight::{
     actor::System,
-    contract::{StoreHandle, SystemClock},
+    contract::{Model, ModelContext, ModelError, StoreHandle, SystemClock},
     prelude::*,
-    run::{Team, operations::Scope},
-    vocabulary::{RunId, Timestamp, ToolCall, ToolDefinition, Transfer},
+    run::{Task, Team, operations::Scope},
+    vocabulary::{ModelRequest, Question, RunId, Timestamp, ToolCall, ToolDefinition, Transfer},
 };
 use serde_json::json;
 
@@ -28,6 +28,8 @@ pub(crate) fn kinds() -> Vec<Kind> {
         "continue_as",
         "state_and_time",
         "asked_calls",
+        "suspended",
+        "heard_below",
     ];
     names.into_iter().map(|name| Kind { name }).collect()
 }
@@ -82,6 +84,14 @@ async fn act(cx: RunContext) -> Ended {
             let asked = cx.delegate("asking", "go").await?;
             Ok(Outcome::answer(asked.text))
         }
+        "suspended" => {
+            let answered = cx.delegate("patient", "go").await?;
+            Ok(Outcome::answer(answered.text))
+        }
+        "heard_below" => {
+            let heard = cx.delegate("hearer", Task::from("go").hears_parent());
+            Ok(Outcome::answer(heard.await?.text))
+        }
         "continue_as" => {
             cx.random().await?;
             Ok(cx.continue_as("parallel_tools"))
@@ -133,6 +143,39 @@ async fn make(cx: RunContext) -> Ended {
     Ok(Outcome::answer(texts.join(", ")))
 }
 
+/// Asks its model.
+async fn think(cx: RunContext) -> Ended {
+    Ok(Outcome::answer(cx.think().await?.content()))
+}
+
+/// Asks a person and then a model, which is told what was said meanwhile.
+async fn hear(cx: RunContext) -> Ended {
+    cx.ask(Question::new("Well?")).await?;
+    Ok(Outcome::answer(cx.think().await?.content()))
+}
+
+/// A model that answers while its caller sleeps.
+struct Patient;
+
+impl Model for Patient {
+    async fn respond(
+        &self,
+        _: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let suspension = cx.suspension().unwrap();
+        if let Some(answer) = suspension.take_answer() {
+            return Ok(ModelResponse::text(answer));
+        }
+        let (host, ticket) = (suspension.host().clone(), suspension.ticket());
+        tokio::spawn(async move {
+            host.clock().sleep(Duration::from_millis(20)).await;
+            host.answer(&ticket, "a late thought".to_owned()).await
+        });
+        match suspension.suspend().await {}
+    }
+}
+
 /// What the tools take.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct What {
@@ -169,6 +212,8 @@ pub(crate) fn team() -> Team {
         .agent(helper)
         .agent(closing)
         .agent(asking)
+        .agent(Agent::from_fn("patient", think).model(Patient))
+        .agent(Agent::from_fn("hearer", hear))
         .into_team()
         .unwrap()
 }
@@ -193,8 +238,11 @@ pub(crate) async fn record(system: &System, kind: &Kind) -> RunId {
     let first = session.send("state_and_time").await.unwrap();
     first.outcome().await.unwrap();
     let run = session.send(kind.name).await.unwrap();
-    if matches!(kind.name, "approval" | "cancelled") {
+    if matches!(kind.name, "approval" | "cancelled" | "heard_below") {
         run.wait().await.unwrap();
+    }
+    if kind.name == "heard_below" {
+        run.steer("by the way").await.unwrap();
     }
     for (run, operation, _) in run.questions().await.unwrap() {
         system

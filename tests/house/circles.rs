@@ -190,7 +190,7 @@ mod tests {
             "topics",
             "turns",
         ],
-        &["agent", "chain", "launch", "run_actor", "shared"],
+        &["agent", "chain", "launch", "shared"],
         &[
             "options",
             "model_gateway",

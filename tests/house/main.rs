@@ -7,6 +7,7 @@
 
 mod circles;
 mod english;
+mod feature_sets;
 mod features;
 mod files;
 mod licences;

@@ -114,6 +114,36 @@ fn every_example_and_every_team_file_is_in_its_table() {
     );
 }
 
+/// Each says in its first line what it shows and how long it takes, and there are no more than one reads.
+#[test]
+fn at_most_25_examples_say_what_they_show_and_how_long_they_take() {
+    let mut examples = Vec::new();
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            let first = text.lines().next().unwrap_or_default().to_owned();
+            examples.push((path.display().to_string(), first));
+        }
+    }
+    assert!(
+        (20..=25).contains(&examples.len()),
+        "{} examples",
+        examples.len()
+    );
+    let timed = |first: &str| {
+        let seconds = first.rsplit_once(" (takes ").map(|(_, rest)| rest);
+        let seconds = seconds.and_then(|rest| rest.strip_suffix(" s)."));
+        seconds.is_some_and(|seconds| seconds.parse::<u32>().is_ok())
+    };
+    let findings: Vec<String> = examples
+        .into_iter()
+        .filter(|(_, first)| !first.starts_with("//! ") || !timed(first))
+        .map(|(path, first)| format!("{path}: {first}"))
+        .collect();
+    crate::assert_none(&findings, "the first line ends in `(takes N s).`:");
+}
+
 /// A page that is in no summary is not in the book, one that `src/lib.rs` does not include is not compiled, and a link
 /// out of the folder leads nowhere in the book.
 #[test]
@@ -154,6 +184,13 @@ fn an_example_without_a_row_is_a_finding() {
 fn the_readme_has_800_words_at_most() {
     let words = page("README.md").split_whitespace().count();
     assert!(words <= 800, "README.md has {words} words");
+}
+
+/// One table says what things cost; how each figure was taken stands in docs/internal/performance.
+#[test]
+fn the_benchmarks_have_150_lines_at_most() {
+    let lines = page("BENCHMARKS.md").lines().count();
+    assert!(lines <= 150, "BENCHMARKS.md has {lines} lines");
 }
 
 /// The figures that stand beside those of other libraries are those of the programs below them.
@@ -220,8 +257,15 @@ fn links_between_pages_lead_somewhere() {
         "README.md".into(),
         "CONTRIBUTING.md".into(),
         "ARCHITECTURE.md".into(),
+        "BENCHMARKS.md".into(),
     ];
-    for folder in ["docs", "docs/guide", "docs/decisions"] {
+    for folder in [
+        "docs",
+        "docs/guide",
+        "docs/decisions",
+        "docs/internal",
+        "docs/internal/performance",
+    ] {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let name = entry.unwrap().file_name().into_string().unwrap();
             if name.ends_with(".md") {

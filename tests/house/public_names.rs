@@ -2,7 +2,10 @@
 //!
 //!     GHOSTLIGHT_WRITE_PUBLIC_NAMES=1 cargo test --test house public_names
 
-use std::{collections::BTreeSet, fs};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+};
 
 use crate::{pages::root, public_items::PublicItems, sources::with_workspace};
 
@@ -15,6 +18,11 @@ fn the_public_names_are_those_of_the_list() {
         let packages = workspace.packages.iter();
         packages.flat_map(|package| items.names(package)).collect()
     });
+    let twice = errors_twice(&names);
+    crate::assert_none(
+        &twice,
+        "errors of two packages have one name; name each after its subject:",
+    );
     let path = root().join(LIST);
     if std::env::var_os("GHOSTLIGHT_WRITE_PUBLIC_NAMES").is_some() {
         let lines: String = names.iter().map(|name| format!("{name}\n")).collect();
@@ -27,4 +35,21 @@ fn the_public_names_are_those_of_the_list() {
     let findings: Vec<String> = added.chain(removed).collect();
     let rule = "the public names differ from docs/internal/public-names.txt; set GHOSTLIGHT_WRITE_PUBLIC_NAMES=1 to write it:";
     crate::assert_none(&findings, rule);
+}
+
+/// The names of errors that two packages have. `ghostlight` exports those of others.
+fn errors_twice(names: &BTreeSet<String>) -> Vec<String> {
+    let mut packages = BTreeMap::<&str, BTreeSet<&str>>::new();
+    for name in names {
+        let (package, path) = name.split_once("::").unwrap_or_default();
+        let item = path.rsplit("::").next().unwrap_or_default();
+        if item.ends_with("Error") && package != "ghostlight" {
+            packages.entry(item).or_default().insert(package);
+        }
+    }
+    packages.retain(|_, packages| packages.len() > 1);
+    packages
+        .iter()
+        .map(|(error, packages)| format!("{error}: {packages:?}"))
+        .collect()
 }

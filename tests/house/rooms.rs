@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::mentions::{Mention, mentions};
 use crate::sources::SourceFile;
-
 const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 18] = [
+const PACKAGES: [(&str, &[&str]); 19] = [
     (
         FACE,
         &[
@@ -31,6 +30,8 @@ const PACKAGES: [(&str, &[&str]); 18] = [
             "ghostlight_tools",
         ],
     ),
+    // The command, which shows and starts all there is.
+    ("ghostlight_cli", &[FACE, ENGINE]),
     (ENGINE, &["ghostlight_supervisor"]),
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
@@ -58,14 +59,15 @@ const PACKAGES: [(&str, &[&str]); 18] = [
     ("ghostlight_page", &["ghostlight_server"]),
     ("ghostlight_postgres", &[ENGINE]),
     ("ghostlight_retrieval", &[ENGINE]),
-    // Protocols that have a translation of their own; memories, which are looked at over the network too; and the rules by
-    // which requests go out.
+    // Protocols that have a translation of their own; memories and evaluations, which are looked at over the network too; and
+    // the rules by which requests go out.
     (
         "ghostlight_server",
         &[
             ENGINE,
             "ghostlight_a2a",
             "ghostlight_anp",
+            "ghostlight_evals",
             "ghostlight_memory",
             "ghostlight_tools",
         ],
@@ -99,7 +101,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 29] = [
+const TOPICS: [(&str, May); 28] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
@@ -110,7 +112,6 @@ const TOPICS: [(&str, May); 29] = [
         May::Name(&["context", "policies", "structured_output"]),
     ),
     ("builtin", May::NameAny),
-    ("cli", May::NameAny),
     ("config", May::NameAny),
     ("context", May::Name(&["instructions", "retrieval"])),
     // What is searched comes to an agent as context; its vectors are made by a model, and a tool of an MCP server may
@@ -480,10 +481,7 @@ mod tests {
 
     #[test]
     fn the_engine_never_names_ghostlight() {
-        assert_eq!(
-            engine("actor", "fn f() { ghostlight::cli::main() }").len(),
-            1
-        );
+        assert_eq!(engine("actor", "fn f() { ghostlight::builtin() }").len(), 1);
         assert_eq!(engine("", "pub use ghostlight::prelude;").len(), 1);
     }
 
@@ -534,7 +532,6 @@ mod tests {
             ("behaviors", "context"),
             ("behaviors", "policies"),
             ("context", "instructions"),
-            ("cli", "stores"),
             ("config", "workflows"),
         ] {
             assert!(
@@ -547,8 +544,7 @@ mod tests {
             ("workflows", "context"),
             ("retrieval", "models"),
             ("tools", "models"),
-            ("stores", "cli"),
-            ("cli", "prelude"),
+            ("stores", "config"),
         ] {
             assert_eq!(
                 face(from, &format!("use crate::{to}::X;")).len(),

@@ -68,12 +68,12 @@ fn recorded(key: &str, owner: &str, what: &str, session: u32) -> Batch {
     });
     let line = |(at, entry): (usize, Entry)| Line::encode(Timestamp(at as u64), &entry).unwrap();
     let lines = entries.enumerate().map(line).collect();
-    let (team, key) = ("desk".to_owned(), key.to_owned());
+    let (team, key) = ("desk".into(), key.into());
     Batch::of(Append::new(SessionId { team, key }, 0, 1, lines))
 }
 
 fn hers(owner: &str) -> (SessionId, Scope) {
-    let (team, key) = ("desk".to_owned(), String::new());
+    let (team, key) = ("desk".into(), "".into());
     (SessionId { team, key }, Scope::User(owner.to_owned()))
 }
 

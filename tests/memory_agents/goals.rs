@@ -134,6 +134,68 @@ async fn nodes_leave_whole_trajectories_and_are_shown_those_of_goals_like_theirs
     system.stop().await.unwrap();
 }
 
+/// Scenario 13 of the field's conformance list: `expand(sequence[a, expand(fallback[b, c])])`, and what is stored of it.
+#[tokio::test(start_paused = true)]
+async fn a_sequence_whose_fallback_recovers_leaves_an_episode_of_each_goal() {
+    let model = ScriptedModel::from_fn(|request, _| {
+        let messages = request.conversation.messages();
+        let expand = |flow: &str, goals: [&str; 2]| {
+            act("expand", json!({ "flow": flow, "subgoals": goals }))
+        };
+        let done = |result: &str| act("done", json!({ "result": result }));
+        Ok(match crate::stage::words(&messages[0]) {
+            "goal" => expand("sequence", ["a", "rest"]),
+            "a" => done("a is done"),
+            "rest" => expand("fallback", ["b", "c"]),
+            "b" => act("fail", json!({ "reason": "b cannot be" })),
+            _ => done("c is done"),
+        })
+    });
+    let store = InMemoryStore::new();
+    let system = System::builder(store.clone())
+        .registry(ghostlight::builtin())
+        .model("default", model)
+        .tool(breaks)
+        .team(team_of(&tree()))
+        .start()
+        .await
+        .unwrap();
+    let turn = Turn::text("goal").owner("ada");
+    let run = system.session("desk", "one").send(turn).await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!(outcome.text(), "a: a is done\nrest: c is done");
+    system.stop().await.unwrap();
+
+    // As they are stored, read without the System that wrote them.
+    let session = SessionId {
+        team: "desk".into(),
+        key: "one".into(),
+    };
+    let (handle, hers) = (
+        StoreHandle::new(store.another_process()),
+        Scope::User("ada".into()),
+    );
+    let stored = StoredMemory::new(handle, Memory::new("memory"), &session, &hers).unwrap();
+    let kept = stored.list().await.unwrap();
+    let mut episodes: Vec<(&str, &str)> = kept
+        .iter()
+        .filter_map(|item| match &item.detail {
+            Some(Detail::Episode(episode)) => {
+                Some((item.content.as_str(), episode.status.in_words()))
+            }
+            _ => None,
+        })
+        .collect();
+    episodes.sort_unstable();
+    let goals: Vec<&str> = episodes.iter().map(|(goal, _)| *goal).collect();
+    assert_eq!(goals, ["a", "b", "c", "goal", "rest"], "{episodes:?}");
+    let status = |goal: &str| episodes.iter().find(|(named, _)| *named == goal).unwrap().1;
+    assert_eq!(status("goal"), "was divided into sub-goals");
+    assert_eq!(status("rest"), "was divided into sub-goals");
+    assert_eq!(status("a"), status("c"));
+    assert_ne!(status("a"), status("b"), "{episodes:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_plan_is_told_what_came_of_steps_like_it() {
     let model = ScriptedModel::from_fn(|request, _| {

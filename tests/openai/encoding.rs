@@ -97,7 +97,7 @@ async fn settings_tools_and_schema_are_sent() {
     assert_eq!(
         body["tools"],
         json!([{"type": "function", "function":
-        {"name": "f", "description": "does f", "parameters": {"type": "object"}}}])
+        {"name": "f", "description": "does f", "parameters": {"type": "object", "properties": {}}}}])
     );
     assert_eq!(
         body["response_format"],

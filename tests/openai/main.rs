@@ -4,6 +4,9 @@
 
 mod aimock;
 mod attempt;
+mod batch_server;
+mod batch_troubles;
+mod batches;
 mod behaviors;
 mod encoding;
 mod fake;

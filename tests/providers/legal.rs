@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     after_a_call, ask,
     fake::{Act, Fake, json as whole},
-    respond,
+    respond, responses,
 };
 
 const PICTURE: &str = "image/png";
@@ -36,8 +36,23 @@ fn gemini_answer() -> Vec<Act> {
     vec![whole(200, &body.to_string())]
 }
 
-/// What each adapter sends for this request: OpenAI's, Anthropic's, Gemini's.
-async fn sent(request: &ModelRequest) -> [Value; 3] {
+#[cfg(feature = "bedrock")]
+async fn sent_to_bedrock(request: &ModelRequest) -> Option<Value> {
+    let body = json!({"output": {"message": {"role": "assistant", "content": [{"text": "ok"}]}}, "stopReason": "end_turn"});
+    let fake = Fake::start([vec![whole(200, &body.to_string())]]).await;
+    respond(&crate::bedrock::model(&fake), request.clone())
+        .await
+        .unwrap();
+    Some(fake.only_body())
+}
+
+#[cfg(not(feature = "bedrock"))]
+async fn sent_to_bedrock(_: &ModelRequest) -> Option<Value> {
+    None
+}
+
+/// What each adapter sends for this request: OpenAI's, Anthropic's, Gemini's, that of Responses, Bedrock's.
+async fn sent(request: &ModelRequest) -> Vec<Value> {
     let (openai, anthropic, gemini) = (
         Fake::start([openai_answer()]).await,
         Fake::start([anthropic_answer()]).await,
@@ -54,11 +69,18 @@ async fn sent(request: &ModelRequest) -> [Value; 3] {
     respond(&google.api_key(key()), request.clone())
         .await
         .unwrap();
-    [
+    let items = Fake::start([responses::answer(json!([responses::text("m", "ok")]))]).await;
+    respond(&responses::model(&items), request.clone())
+        .await
+        .unwrap();
+    let mut bodies = vec![
         openai.only_body(),
         anthropic.only_body(),
         gemini.only_body(),
-    ]
+        items.only_body(),
+    ];
+    bodies.extend(sent_to_bedrock(request).await);
+    bodies
 }
 
 fn text_of(value: &Value) -> Vec<Part> {
@@ -216,6 +238,83 @@ fn of_gemini(body: &Value) -> Vec<Message> {
     read
 }
 
+/// The conversation in the body of a request to Responses, where calls and texts of one answer are items of their own.
+fn of_responses(body: &Value) -> Vec<Message> {
+    let mut names: HashMap<String, String> = HashMap::new();
+    let mut read: Vec<Message> = Vec::new();
+    for item in body["input"].as_array().unwrap() {
+        let (role, parts) = match item["type"].as_str() {
+            Some("function_call") => {
+                let (id, name) = (word(&item["call_id"]), word(&item["name"]));
+                let arguments = word(&item["arguments"]);
+                let value: Value = serde_json::from_str(&arguments).unwrap();
+                assert!(value.is_object());
+                names.insert(id.clone(), name.clone());
+                let call = ToolCall::new(id, name, arguments);
+                (Role::Assistant, vec![Part::ToolCall(call)])
+            }
+            Some("function_call_output") => {
+                let id = word(&item["call_id"]);
+                let name = names.get(&id).cloned().unwrap_or_default();
+                let output = &item["output"];
+                let text = output.as_str().or_else(|| output[0]["text"].as_str());
+                let result = result(&id, &name, text.unwrap());
+                (Role::Tool, vec![Part::ToolResult(result)])
+            }
+            _ => {
+                let role = match item["role"].as_str().unwrap() {
+                    "assistant" => Role::Assistant,
+                    "system" => Role::System,
+                    _ => Role::User,
+                };
+                (role, text_of(&item["content"]))
+            }
+        };
+        match read.last_mut().filter(|last| last.role == role) {
+            Some(last) => last.parts.extend(parts),
+            None => read.push(message(role, parts)),
+        }
+    }
+    read
+}
+
+/// The conversation in the body of a request to Bedrock, whose turns must alternate.
+fn of_bedrock(body: &Value) -> Vec<Message> {
+    let mut names: HashMap<String, String> = HashMap::new();
+    let mut read = Vec::new();
+    let turns = body["messages"].as_array().unwrap().iter();
+    for (turn, expected) in turns.zip(["user", "assistant"].into_iter().cycle()) {
+        assert_eq!(turn["role"], expected);
+        let (mut parts, mut results) = (Vec::new(), Vec::new());
+        for block in turn["content"].as_array().unwrap() {
+            let (call, of_call) = (&block["toolUse"], &block["toolResult"]);
+            if call.is_object() {
+                let (id, name) = (word(&call["toolUseId"]), word(&call["name"]));
+                let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+                assert!(id.chars().all(plain) && call["input"].is_object(), "{call}");
+                names.insert(id.clone(), name.clone());
+                let call = ToolCall::new(id, name, call["input"].clone());
+                parts.push(Part::ToolCall(call));
+            } else if of_call.is_object() {
+                let id = word(&of_call["toolUseId"]);
+                let name = names.get(&id).cloned().unwrap_or_default();
+                let text = of_call["content"][0]["text"].as_str().unwrap_or_default();
+                results.push(result(&id, &name, text));
+            } else if !block["cachePoint"].is_object() && !block["reasoningContent"].is_object() {
+                parts.push(part_of(block));
+            }
+        }
+        let role = match expected {
+            "user" => Role::User,
+            _ => Role::Assistant,
+        };
+        read.extend((!results.is_empty()).then(|| Message::results(results)));
+        read.extend((!parts.is_empty()).then(|| message(role, parts)));
+    }
+    assert_ne!(read.last().unwrap().role, Role::Assistant);
+    read
+}
+
 fn tools_of(list: &Value, schema: &str) -> ToolSet {
     let list = list.as_array().into_iter().flatten();
     let tools = list
@@ -224,7 +323,10 @@ fn tools_of(list: &Value, schema: &str) -> ToolSet {
 }
 
 /// The first breach of the rules in what each adapter sends.
-fn breaches([openai, anthropic, gemini]: &[Value; 3]) -> Vec<String> {
+fn breaches(bodies: &[Value]) -> Vec<String> {
+    let [openai, anthropic, gemini, responses, bedrock @ ..] = bodies else {
+        panic!("{bodies:?}");
+    };
     let openai_tools = openai["tools"]
         .as_array()
         .map(|tools| tools.iter().map(|tool| tool["function"].clone()).collect());
@@ -234,7 +336,7 @@ fn breaches([openai, anthropic, gemini]: &[Value; 3]) -> Vec<String> {
         true => ToolSet::default(),
         false => tools_of(&anthropic["tools"], "input_schema"),
     };
-    let all = [
+    let mut all = vec![
         (
             of_openai(openai),
             tools_of(&openai_tools.unwrap_or_default(), "parameters"),
@@ -246,7 +348,23 @@ fn breaches([openai, anthropic, gemini]: &[Value; 3]) -> Vec<String> {
             tools_of(gemini_tools, "parametersJsonSchema"),
             64,
         ),
+        (
+            of_responses(responses),
+            tools_of(&responses["tools"], "parameters"),
+            64,
+        ),
     ];
+    all.extend(bedrock.iter().map(|body| {
+        let tools = body["toolConfig"]["tools"].as_array().into_iter().flatten();
+        let tools = tools.map(|tool| &tool["toolSpec"]).filter(|tool| {
+            tool.is_object() && tool["inputSchema"]["json"] != json!({"type": "object"})
+        });
+        let tools = tools.map(|tool| {
+            ToolDefinition::new(word(&tool["name"]), "")
+                .parameters(tool["inputSchema"]["json"].clone())
+        });
+        (of_bedrock(body), tools.collect(), 64)
+    }));
     let checked = all.into_iter().filter_map(|(messages, tools, longest)| {
         let messages: Vec<_> = messages.into_iter().map(Into::into).collect();
         check_sent(&messages, &tools, longest).err()
@@ -288,7 +406,8 @@ async fn an_id_that_is_too_long_is_the_same_for_a_call_and_its_result_in_every_r
     let long = format!("call_{}", "0123456789abcdef".repeat(3));
     let request = ModelRequest::new(after_a_call(&ToolCall::new(&long, "double", "{}")));
     let ids = async |request: &ModelRequest| {
-        let [openai, anthropic, _] = sent(request).await;
+        let bodies = sent(request).await;
+        let (openai, anthropic) = (&bodies[0], &bodies[1]);
         let of_call = &openai["messages"][1]["tool_calls"][0]["id"];
         assert!(of_call.as_str().unwrap().len() <= 40);
         assert_eq!(*of_call, openai["messages"][2]["tool_call_id"]);
@@ -341,6 +460,14 @@ async fn a_tool_that_no_provider_takes_is_mended_or_left_out_and_the_others_stay
             ]}),
         ),
         of(
+            "nested",
+            json!({"type": "object", "properties": {
+                "a": {"anyOf": [{"type": "object", "properties": null, "required": true}]},
+                "b": {"type": ["array", "any"]},
+                "c": {"type": "array"},
+            }}),
+        ),
+        of(
             "list",
             json!({"type": "array", "items": {"type": "string"}}),
         ),
@@ -353,7 +480,10 @@ async fn a_tool_that_no_provider_takes_is_mended_or_left_out_and_the_others_stay
         .iter()
         .map(|tool| word(&tool["function"]["name"]))
         .collect();
-    assert_eq!(names, ["bare", "null", "inner", "untyped", "either"]);
+    assert_eq!(
+        names,
+        ["bare", "null", "inner", "untyped", "either", "nested"]
+    );
     assert_eq!(list[2]["function"]["parameters"]["required"], json!(["a"]));
     let either = &list[4]["function"]["parameters"];
     assert_eq!(either["properties"].as_object().unwrap().len(), 2);

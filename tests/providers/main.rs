@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 mod anthropic;
+mod argument_names;
 mod attached;
+#[cfg(feature = "bedrock")]
+mod bedrock;
 mod caching;
 mod embeddings;
 #[path = "../openai/fake.rs"]
@@ -16,6 +19,7 @@ mod keys;
 mod legal;
 mod live;
 mod lost_responses;
+mod misplaced;
 mod oddities;
 mod own;
 mod responses;

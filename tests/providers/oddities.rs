@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// The name and arguments of each call in an answer.
-fn calls(response: &ModelResponse) -> Vec<(String, String)> {
+pub(crate) fn calls(response: &ModelResponse) -> Vec<(String, String)> {
     let calls = response.calls().into_iter();
     calls
         .map(|call| (call.name.clone(), call.arguments.text().to_owned()))
         .collect()
 }
 
-fn called(name: &str, arguments: &str) -> (String, String) {
+pub(crate) fn called(name: &str, arguments: &str) -> (String, String) {
     (name.to_owned(), arguments.to_owned())
 }
 

@@ -17,8 +17,8 @@ use crate::{appending, commit, folder::Folder, lines, making, run};
 
 fn session() -> SessionId {
     SessionId {
-        team: "team".to_owned(),
-        key: "key".to_owned(),
+        team: "team".into(),
+        key: "key".into(),
     }
 }
 
@@ -28,8 +28,8 @@ pub(crate) async fn fill(store: &SqliteStore) {
         .await
         .unwrap();
     let mut batch = making(2, &["other"]);
-    batch.appends[0].row.as_mut().unwrap().root = run(1);
-    batch.appends[0].row.as_mut().unwrap().parent = Some(run(1));
+    let row = Arc::make_mut(batch.appends[0].row.as_mut().unwrap());
+    (row.root, row.parent) = (run(1), Some(run(1)));
     for key in ["a", "b"] {
         batch.writes.push(StateWrite {
             scope: "scope".to_owned(),

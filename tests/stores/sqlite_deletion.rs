@@ -110,8 +110,8 @@ async fn the_chains_stay_whole_when_sessions_go() {
         let store = open(&folder);
         plant(&store, 2, 9).await;
         let session = |number: u64| SessionId {
-            team: "team".to_owned(),
-            key: format!("s{number}"),
+            team: "team".into(),
+            key: format!("s{number}").into(),
         };
         // Their entries share commits with each other and with those of the runs.
         for round in 0..12 {

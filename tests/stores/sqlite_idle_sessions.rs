@@ -22,8 +22,8 @@ fn number() -> u128 {
 
 fn session(number: u128) -> SessionId {
     SessionId {
-        team: "team".to_owned(),
-        key: format!("s{number}"),
+        team: "team".into(),
+        key: format!("s{number}").into(),
     }
 }
 

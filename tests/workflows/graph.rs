@@ -268,8 +268,8 @@ fn a_graph_is_drawn_with_all_that_it_has() {
         assert!(dot.contains(&format!("\"{name}\"")), "{dot}");
     }
     assert!(mermaid.starts_with("flowchart TD\n"));
-    assert!(dot.contains("\"a\" -> \"b\" [label=and];"), "{dot}");
-    assert!(dot.contains("\"d\" -> \"within\" [label=or];"), "{dot}");
+    assert!(dot.contains("\"a\" -> \"b\" [label=\"and\"];"), "{dot}");
+    assert!(dot.contains("\"d\" -> \"within\" [label=\"or\"];"), "{dot}");
 }
 
 /// Where each node leads: to one other, or to the left one while the log's length is even.
@@ -406,4 +406,16 @@ async fn a_used_up_budget_stops_a_typed_graph_with_what_its_branches_made() {
             (Some(&reason), text)
         );
     }
+}
+
+#[test]
+fn a_refused_graph_is_an_error_of_a_system() {
+    let compiled = || -> Result<(), ghostlight::Error> {
+        let graph = StateGraph::<Log>::new("a").node("a", log("a"));
+        graph.edge("a", END).max_steps(0).compile()?;
+        Ok(())
+    };
+    let error = compiled().unwrap_err();
+    assert!(matches!(error, ghostlight::Error::Part(_)));
+    assert_eq!(error.to_string(), GraphError::NoSteps.to_string());
 }

@@ -55,7 +55,7 @@ fn a_graph_that_cannot_work_is_refused_with_what_is_wrong() {
     let of = |nodes: Value| json!({"entry": "x", "nodes": nodes});
     let end = || json!({"then": "end"});
     for (settings, reason) in [
-        (of(json!({})), "the entry names \"x\", which is no node"),
+        (of(json!({})), "the entry names \"x\", which is not a node"),
         (
             of(json!({"x": {"agent": "a"}})),
             "the node \"x\" leads nowhere",
@@ -66,7 +66,7 @@ fn a_graph_that_cannot_work_is_refused_with_what_is_wrong() {
         ),
         (
             of(json!({"x": {"then": "z"}})),
-            "names \"z\", which is no node; there are: x",
+            "names \"z\", which is not a node; there are: x",
         ),
         (
             of(json!({"x": {"then": "x"}})),
@@ -79,7 +79,7 @@ fn a_graph_that_cannot_work_is_refused_with_what_is_wrong() {
         ),
         (
             of(json!({"x": {"agent": "c", "then": "end"}})),
-            "nodes.x.agent names \"c\", which is no agent below desk; there are: a, b",
+            "nodes.x.agent names \"c\", which is not an agent below desk; there are: a, b",
         ),
         (
             of(json!({"x": {"tool": "saw", "then": "end"}})),
@@ -212,4 +212,38 @@ fn a_graph_of_a_file_is_drawn() {
         "{drawn}"
     );
     assert!(graph.dot().unwrap().contains("\"draft\" -> \"publish\";"));
+}
+
+#[test]
+fn a_picture_tells_when_each_way_is_taken_and_reads_no_name_as_markup() {
+    let graph: GraphSpec = serde_json::from_value(json!({
+        "entry": "draft",
+        "nodes": {
+            "draft": { "then": "judge" },
+            "judge": { "on_failure": "<b>sorry</b>", "then": [
+                { "when": { "any": [
+                    { "contains": { "judge": "APPROVED" } },
+                    { "all": [{ "at_least": { "draft.times": 3 } }, { "not": { "has": "veto" } }] },
+                ] }, "to": "end" },
+                { "to": "draft" },
+            ] },
+            "<b>sorry</b>": { "then": [
+                { "when": { "equals": { "why": "\"<i>\"".repeat(100) } }, "to": "end" }, { "to": "end" },
+            ] },
+        },
+    }))
+    .unwrap();
+    let (mermaid, dot) = (graph.mermaid().unwrap(), graph.dot().unwrap());
+    let condition = "judge contains APPROVED or (draft.times ≥ 3 and not (there i…";
+    for told in [condition, "otherwise", "on failure"] {
+        assert!(mermaid.contains(&format!("|\"{told}\"|")), "{mermaid}");
+        assert!(dot.contains(&format!("[label=\"{told}\"]")), "{dot}");
+    }
+    assert!(
+        mermaid.contains("[\"&lt;b&gt;sorry&lt;/b&gt;\"]"),
+        "{mermaid}"
+    );
+    assert!(!mermaid.contains('<'), "{mermaid}");
+    let longest = dot.lines().map(|line| line.chars().count()).max();
+    assert!(longest < Some(120), "{dot}");
 }

@@ -26,7 +26,7 @@ fn wrong_settings_are_refused_with_what_there_is() {
         (
             "sequential",
             json!({"members": ["a", "x"]}),
-            "members[1] names \"x\", which is no agent below desk; there are: a, b",
+            "members[1] names \"x\", which is not an agent below desk; there are: a, b",
         ),
         (
             "sequential",

@@ -1,9 +1,9 @@
-//! An agent: its actor keeps the books, its runs live in linked children.
+//! An agent: its actor keeps the books and owns the tasks that carry its runs; agents below it are linked to it.
 
 mod asking;
 mod children;
+mod dispatch;
 mod failures;
-mod hearing;
 mod resting;
 mod session;
 mod steering;
@@ -15,9 +15,12 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
-use tokio::{sync::oneshot, task::JoinSet};
-use tokio_util::sync::CancellationToken;
+use ractor::{Actor, ActorProcessingErr, ActorRef, ActorRuntime, SupervisionEvent};
+use tokio::{
+    sync::oneshot,
+    task::{self, JoinSet},
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use failures::Failures;
 
@@ -27,7 +30,6 @@ use super::{
     launch::load_run,
     live_runs::Route,
     loaded::Claiming,
-    run_actor::{Carry, RunActor},
     services::Services,
     shared::{Shared, TeamEntry},
 };
@@ -63,6 +65,8 @@ pub(crate) struct AgentState {
     stirred: u64,
     idle_watched: bool,
     recovering: bool,
+    /// Whether a turn was put into the session's mailbox, as far as this incarnation knows.
+    was_told: bool,
 }
 
 /// An agent below.
@@ -75,7 +79,7 @@ struct Below {
 }
 
 struct SessionState {
-    id: SessionId,
+    id: Arc<SessionId>,
     loaded: Option<(SessionFold, Claim)>,
     loading: bool,
     /// The first turn was to make the session, but the session existed already: from then on it is
@@ -89,7 +93,7 @@ struct SessionState {
     wakes: Vec<(RunId, bool, Option<WakeReply>)>,
     /// The places of runs in `wakes`.
     places: Vec<Place>,
-    sleeping: Option<RunId>,
+    not_carried: Option<RunId>,
     /// Runs of quarantined turns that are to be retried or cancelled, and wait for their turn.
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
     /// The run for whose questions a task looks, because turns wait for its end.
@@ -98,8 +102,8 @@ struct SessionState {
 
 /// A run that this agent hosts.
 struct Hosted {
-    /// The actor that carries the run now.
-    incarnation: Option<ActorId>,
+    /// The task that carries the run now.
+    incarnation: Option<AbortOnDropHandle<()>>,
     route: Route,
     /// The receiving end of the run's commands, until an incarnation of the run takes it.
     commands: Option<RunCommands>,
@@ -117,7 +121,7 @@ impl Actor for Agent {
     type Msg = AgentCommand;
     type State = AgentState;
     /// The session, for an agent that holds one.
-    type Arguments = (Arc<Shared>, Option<SessionId>);
+    type Arguments = (Arc<Shared>, Option<Arc<SessionId>>);
 
     async fn pre_start(
         &self,
@@ -137,7 +141,7 @@ impl Actor for Agent {
             early: Vec::new(),
             wakes: Vec::new(),
             places: Vec::new(),
-            sleeping: None,
+            not_carried: None,
             reopening: VecDeque::new(),
             looked_at: None,
         });
@@ -153,6 +157,7 @@ impl Actor for Agent {
             stirred: 0,
             idle_watched: false,
             recovering: false,
+            was_told: false,
         })
     }
 
@@ -163,7 +168,7 @@ impl Actor for Agent {
         message: AgentCommand,
         state: &mut AgentState,
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
-        state.hear(message);
+        state.dispatch(message);
         ready(Ok(()))
     }
 
@@ -175,13 +180,11 @@ impl Actor for Agent {
     ) -> impl Future<Output = Result<(), ActorProcessingErr>> + Send {
         let lost = match event {
             SupervisionEvent::ActorFailed(cell, error) => Some((cell, error.to_string())),
-            // An incarnation that came to rest has reported it, and stops without a reason. The report may
-            // still wait in the actor's queue, since supervision events overtake messages.
             SupervisionEvent::ActorTerminated(cell, _, reason) => reason.map(|why| (cell, why)),
             _ => None,
         };
         if let Some((cell, why)) = lost {
-            state.child_lost(&cell, why);
+            state.agent_lost(&cell, why);
         }
         ready(Ok(()))
     }
@@ -192,8 +195,7 @@ impl Actor for Agent {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         // Runs are dropped where they stand: their journals have everything.
-        for (run, hosted) in std::mem::take(&mut state.runs) {
-            hosted.route.sender.tell(Command::LetGo);
+        for run in std::mem::take(&mut state.runs).into_keys() {
             state.shared.services.previewer.left(run);
         }
         Ok(())
@@ -208,23 +210,22 @@ fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
     }
 }
 
-/// Starts an actor below an agent. Its `pre_start` waits for nothing, so no handler of the agent has to wait for the start.
-fn start_below<A: Actor>(
+/// Starts an agent below another. Its `pre_start` waits for nothing, so no handler of the agent has to wait for the start.
+fn start_below(
     agent: &ActorRef<AgentCommand>,
-    actor: A,
-    arguments: A::Arguments,
-) -> Option<ActorRef<A::Msg>> {
-    let spawned = ActorRuntime::spawn_linked(None, actor, arguments, agent.get_cell());
+    shared: Arc<Shared>,
+) -> Option<ActorRef<AgentCommand>> {
+    let spawned = ActorRuntime::spawn_linked(None, Agent, (shared, None), agent.get_cell());
     match spawned.now_or_never() {
-        Some(Ok((actor, _))) => return Some(actor),
-        Some(Err(error)) => tracing::error!(%error, "an actor below an agent cannot start"),
-        None => tracing::error!("an actor below an agent does not start at once"),
+        Some(Ok((agent, _))) => return Some(agent),
+        Some(Err(error)) => tracing::error!(%error, "an agent below another cannot start"),
+        None => tracing::error!("an agent below another does not start at once"),
     }
     None
 }
 
 impl AgentState {
-    fn services(&self) -> &Services {
+    fn services(&self) -> &Arc<Services> {
         &self.shared.services
     }
 
@@ -249,7 +250,7 @@ impl AgentState {
         let Some(session) = &mut self.session else {
             return;
         };
-        if session.sleeping != Some(run) {
+        if session.not_carried != Some(run) {
             if !session.has_aside(run) {
                 // The run ended before, or goes on under another id; there is nothing to wake.
                 answer(reply, Ok(run));
@@ -261,7 +262,7 @@ impl AgentState {
             }
             session.turns.set_busy(true);
         }
-        self.admit_run(run, None).wake = reply;
+        self.host_run(run, None).wake = reply;
         self.load(run, Claiming::by(take_over));
     }
 
@@ -270,10 +271,10 @@ impl AgentState {
     fn doubt_session(&mut self, run: RunId) {
         if let Some(session) = &mut self.session
             && self.runs.is_empty()
-            && session.sleeping != Some(run)
+            && session.not_carried != Some(run)
             && !session.has_aside(run)
             // No turn of its own is about to begin.
-            && (session.sleeping.is_some() || !session.turns.is_busy())
+            && (session.not_carried.is_some() || !session.turns.is_busy())
         {
             session.loaded = None;
         }
@@ -292,10 +293,10 @@ impl AgentState {
             .or(known);
         // The conversation before a quarantined turn differs from the session's by now.
         let aside = self.session.as_ref().filter(|s| s.has_aside(run));
-        let aside = aside.map(|session| session.id.clone());
+        let aside = aside.map(|session| SessionId::clone(&session.id));
         let held = self.session.as_ref().and_then(|session| {
             let (_, claim) = session.loaded.as_ref()?;
-            Some((session.id.clone().into(), claim.epoch))
+            Some((SessionId::clone(&session.id).into(), claim.epoch))
         });
         let services = self.shared.services.clone();
         self.beside(async move {
@@ -364,7 +365,7 @@ impl AgentState {
     }
 
     /// Makes a run known, so that messages can reach it before it is carried.
-    fn admit_run(&mut self, run: RunId, child: Option<ChildStart>) -> &mut Hosted {
+    fn host_run(&mut self, run: RunId, child: Option<ChildStart>) -> &mut Hosted {
         let live = &self.shared.services.previewer.live;
         let above = child.as_ref().and_then(|child| live.get(child.parent));
         let cancelled = above.as_ref().map_or_else(CancellationToken::new, |above| {
@@ -372,15 +373,14 @@ impl AgentState {
         });
         let parent = child
             .as_ref()
-            .map(|child| ParentSender::of(child.run, child.sender.clone()));
+            .map(|child| ParentSender::of(child.run, child.sender.clone(), child.hears));
         let (sender, commands) =
             above.map_or_else(RunSender::channel, |above| above.sender.beside());
         let start = child.as_ref().map(|child| &child.start);
-        let path = start.map_or_else(Vec::new, |start| start.path.clone());
         let route = Route {
             root: start.map_or(run, |start| start.root),
             begun_as: run,
-            path: path.into(),
+            row: None,
             host: self.myself.clone(),
             sender,
             cancelled,
@@ -414,16 +414,16 @@ impl AgentState {
             commands
         });
         let sender = hosted.route.sender.clone();
-        (hosted.route.root, hosted.route.path) = (loaded.row.root, loaded.row.path.clone().into());
+        (hosted.route.root, hosted.route.row) = (loaded.row.root, Some(loaded.row.clone()));
         hosted.route.begun_as = loaded.row.begun_as();
         services.previewer.live.insert(run, hosted.route.clone());
         let session = self.session.as_ref().and_then(|session| {
             let (fold, claim) = session.loaded.as_ref()?;
-            let (session, claim) = (session.id.clone(), *claim);
+            let (session, claim) = (SessionId::clone(&session.id), *claim);
             Some((fold.transcript.clone(), SessionTail { session, claim }))
         });
         let (history, session) = session.unzip();
-        let ports: Arc<dyn Ports> = Arc::new(services.clone());
+        let ports: Arc<dyn Ports> = services.clone();
         let history = loaded.history.take().or(history).unwrap_or_default();
         let mailbox_is_empty = loaded.mailbox_is_empty;
         let team = self.shared.team(&loaded.row.team);
@@ -436,7 +436,7 @@ impl AgentState {
             hosted.route.cancelled = CancellationToken::new();
         }
         let limits = &self.shared.limits;
-        let task = RunTask {
+        let run_task = RunTask {
             loaded,
             history,
             registry,
@@ -460,16 +460,17 @@ impl AgentState {
             linger: limits.linger,
             max_entries: limits.max_entries,
         };
-        let Some(actor) = start_below(&self.myself, RunActor, (run, self.myself.clone())) else {
-            self.forget(run);
-            return;
-        };
-        hosted.incarnation = Some(actor.get_id());
+        let myself = self.myself.clone();
+        let carried = run_task.carry();
+        let carrying = task::spawn(async move {
+            let rest = carried.await;
+            // A host that is gone finds in the journal how far this run came.
+            let _ = myself.cast(AgentCommand::Rested(run, task::id(), Box::new(rest)));
+        });
+        hosted.incarnation = Some(AbortOnDropHandle::new(carrying));
         if let Some(session) = &mut self.session {
-            session.sleeping = None;
+            session.not_carried = None;
         }
-        // An actor that was just spawned takes its first message.
-        let _ = actor.cast(Carry(Box::new(task)));
     }
 
     /// Answers once the run's recovery is durable: from then on the store's record of the run is

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use ractor::ActorId;
-use tokio::sync::oneshot;
+use tokio::{sync::oneshot, task};
 
 use super::{
     SystemError,
@@ -12,7 +11,7 @@ use super::{
     supervised_ref::SupervisedRef,
 };
 use crate::{
-    contract::StoreError,
+    contract::{RunRow, StoreError},
     run::{ChildStart, Loaded, RunExit},
     session::Turn,
     vocabulary::{RunId, RunStart, SessionTurn},
@@ -25,7 +24,7 @@ pub(crate) enum AgentCommand {
     /// A turn that waits for the run under way, whatever the team's setting is.
     Queue(Box<Turn>, TurnReply),
     /// Something came into the session's mailbox.
-    Posted,
+    SteeringTurnsWait,
     /// These turns stood in the session's mailbox while no run was under way.
     Unheard(Vec<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
@@ -55,8 +54,10 @@ pub(crate) enum AgentCommand {
     CancelRun(RunId, String),
     /// A child run of a run of this agent has ended.
     ChildGone(RunId),
-    /// A run came to rest, in this actor's incarnation.
-    Rested(RunId, ActorId, Box<RunExit>),
+    /// A run came to rest, in the incarnation that this task carried.
+    Rested(RunId, task::Id, Box<RunExit>),
+    /// End the task that carries this run, in the middle of what it does; the run goes on in its next incarnation.
+    Kill(RunId),
     /// The pause before a run's next incarnation is over.
     Again(RunId),
     /// The pause before the next incarnation of an agent below is over.
@@ -79,6 +80,7 @@ pub(crate) type Recovery = oneshot::Sender<Box<RecoveredSession>>;
 
 /// A turn whose first entries are on their way.
 pub(crate) struct BegunTurn {
+    pub(super) row: Arc<RunRow>,
     pub(super) start: Arc<RunStart>,
     pub(super) turn: SessionTurn,
     pub(super) reply: TurnReply,

@@ -8,43 +8,28 @@
 use std::{
     collections::{HashMap, VecDeque},
     marker::PhantomData,
-    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
 };
 
-use futures_util::FutureExt;
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::oneshot;
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use super::supervised_ref::SupervisedRef;
 use crate::{
     contract::BoxFuture,
-    run::InputDigest,
-    vocabulary::{OperationId, RunId},
+    run::{CallKey, Carried, InputDigest, Keeper, Manner},
+    vocabulary::RunId,
 };
 
-/// A call's key: its run and its operation, in every incarnation of the run.
-pub(crate) type CallKey = (RunId, OperationId);
-
-/// The calls of one kind, and the way to their keeper. Cloning shares both.
+/// The calls of one kind, and the way to their keeper.
 pub(crate) struct CallTable<T: Send + 'static> {
     pub(crate) keeper: SupervisedRef<KeeperMessage<T>>,
     /// How many calls are with the keeper, or on their way to it.
     away: Arc<AtomicUsize>,
-}
-
-impl<T: Send + 'static> Clone for CallTable<T> {
-    fn clone(&self) -> Self {
-        Self {
-            keeper: self.keeper.clone(),
-            away: self.away.clone(),
-        }
-    }
 }
 
 impl<T: Send + 'static> Default for CallTable<T> {
@@ -56,37 +41,26 @@ impl<T: Send + 'static> Default for CallTable<T> {
     }
 }
 
-/// A digest of what a call asks for. An incarnation of a run whose answer was lost on its way to the disk may have asked for
-/// something else with an operation than the next incarnation does.
-pub(crate) type Asked = InputDigest;
-
-/// How a call is to be carried.
-#[derive(Clone)]
-pub(crate) struct Manner {
-    pub(crate) key: CallKey,
-    pub(crate) asked: Asked,
-    /// Fires when the call's result is no longer wanted.
-    pub(crate) unwanted: CancellationToken,
-    /// Whether the call goes on to a known end although its result is no longer wanted.
-    pub(crate) settles: bool,
-}
-
 impl<T: Send + 'static> CallTable<T> {
     /// Carries a call in the task that polls the returned future. If that future is dropped before
     /// the end, the keeper takes the call over, unless its result is unwanted.
-    pub(crate) fn carry(&self, manner: Manner, call: BoxFuture<'static, T>) -> Carried<T> {
-        Carried {
-            calls: self.clone(),
-            manner,
-            begun: false,
-            call: Some(call),
-        }
+    pub(crate) fn carry(
+        self: &Arc<Self>,
+        manner: Manner,
+        call: BoxFuture<'static, T>,
+    ) -> Carried<T> {
+        Carried::kept(call, manner, self.clone())
+    }
+
+    /// Whether a call may be with the keeper. If none is, there is nothing to join.
+    pub(crate) fn is_away(&self) -> bool {
+        self.away.load(Ordering::Acquire) > 0
     }
 
     /// The end of a call that an earlier incarnation of the run began, if the keeper has it. A call that asked for something
     /// else is ended: nobody wants it.
     pub(crate) async fn join(&self, Manner { key, asked, .. }: &Manner) -> Option<T> {
-        self.ask(|reply| KeeperMessage::Join(*key, asked.clone(), reply))
+        self.ask(|reply| KeeperMessage::Join(*key, asked.digest(), reply))
             .await
     }
 
@@ -111,7 +85,7 @@ impl<T: Send + 'static> CallTable<T> {
         &self,
         message: impl FnOnce(oneshot::Sender<Option<T>>) -> KeeperMessage<T>,
     ) -> Option<T> {
-        if self.away.load(Ordering::Acquire) == 0 {
+        if !self.is_away() {
             return None;
         }
         let (sender, receiver) = oneshot::channel();
@@ -121,42 +95,12 @@ impl<T: Send + 'static> CallTable<T> {
     }
 }
 
-/// A call that is carried by the task that polls it.
-pub(crate) struct Carried<T: Send + 'static> {
-    calls: CallTable<T>,
-    manner: Manner,
-    begun: bool,
-    call: Option<BoxFuture<'static, T>>,
-}
-
-impl<T: Send + 'static> Future for Carried<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        self.begun = true;
-        let Some(call) = &mut self.call else {
-            return Poll::Pending;
-        };
-        let polled = call.poll_unpin(cx);
-        if polled.is_ready() {
-            self.call = None;
-        }
-        polled
-    }
-}
-
-impl<T: Send + 'static> Drop for Carried<T> {
-    fn drop(&mut self) {
-        let wanted = self.manner.settles || !self.manner.unwanted.is_cancelled();
-        if let Some(call) = self.call.take()
-            && self.begun
-            && wanted
-        {
-            let (manner, away) = (self.manner.clone(), Counted::among(&self.calls.away));
-            let adopted = Box::new(Adopted { call, manner, away });
-            // Without a keeper the call ends here, as it does when the process ends.
-            let _ = self.calls.keeper.send(KeeperMessage::Adopt(adopted));
-        }
+impl<T: Send + 'static> Keeper<T> for CallTable<T> {
+    fn take_over(&self, call: BoxFuture<'static, T>, manner: Manner) {
+        let away = Counted::among(&self.away);
+        let adopted = Box::new(Adopted { call, manner, away });
+        // Without a keeper the call ends here, as it does when the process ends.
+        let _ = self.keeper.send(KeeperMessage::Adopt(adopted));
     }
 }
 
@@ -193,7 +137,7 @@ pub(crate) enum KeeperMessage<T> {
     Adopt(Box<Adopted<T>>),
     /// The run is back and asks for this call's end; `None` at once when the keeper does not have
     /// the call.
-    Join(CallKey, Asked, oneshot::Sender<Option<T>>),
+    Join(CallKey, InputDigest, oneshot::Sender<Option<T>>),
     /// This call is unwanted: the answer is its end, if it settles.
     Abort(CallKey, oneshot::Sender<Option<T>>),
     /// This call's end is not waited for any more.
@@ -213,7 +157,7 @@ pub(crate) struct KeeperState<T> {
 
 struct UnclaimedResult<T> {
     key: CallKey,
-    asked: Asked,
+    asked: InputDigest,
     end: T,
     _away: Counted,
 }
@@ -273,7 +217,7 @@ impl<T: Send + 'static> Actor for CallKeeper<T> {
 impl<T: Send + 'static> KeeperState<T> {
     fn adopt(&mut self, myself: &ActorRef<KeeperMessage<T>>, adopted: Adopted<T>) {
         let Adopted { call, manner, away } = adopted;
-        let Manner { key, settles, .. } = manner;
+        let (key, settles) = (manner.key, manner.settles);
         let (myself, unwanted) = (myself.clone(), manner.unwanted.clone());
         let task = tokio::spawn(async move {
             let end = if settles {
@@ -293,11 +237,11 @@ impl<T: Send + 'static> KeeperState<T> {
     }
 
     /// Ends the call of this key if it asked for something else.
-    fn forget_others(&mut self, key: CallKey, asked: &Asked) {
+    fn forget_others(&mut self, key: CallKey, asked: &InputDigest) {
         self.ended
             .retain(|kept| kept.key != key || kept.asked == *asked);
         let kept = self.calls.get(&key);
-        if kept.is_some_and(|kept| kept.manner.asked != *asked) {
+        if kept.is_some_and(|kept| kept.manner.asked.digest() != *asked) {
             self.calls.remove(&key);
         }
     }
@@ -341,7 +285,7 @@ impl<T: Send + 'static> KeeperState<T> {
             }
             self.ended.push_back(UnclaimedResult {
                 key,
-                asked: kept.manner.asked,
+                asked: kept.manner.asked.digest(),
                 end,
                 _away: kept.away,
             });
@@ -352,8 +296,13 @@ impl<T: Send + 'static> KeeperState<T> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
-    use crate::vocabulary::CallDigest;
+    use crate::{
+        run::Asked,
+        vocabulary::{CallDigest, OperationId},
+    };
 
     /// A run asks its model again when the answer was lost on its way to the disk, and the next answer may ask for other
     /// calls than the ones that are under way.
@@ -376,7 +325,7 @@ mod tests {
         for (call, same) in [(calls[0], true), (calls[0], false), (calls[1], false)] {
             let manner = Manner {
                 key,
-                asked: CallDigest(1).into(),
+                asked: Asked::Model(CallDigest(1).into()),
                 unwanted: CancellationToken::new(),
                 settles: false,
             };

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// The known state of a run's journal.
-enum Journal {
+enum Place {
     /// The run goes on in it, or ended in it.
     Last(Box<RunRow>),
     /// The run went on in the next journal, or this one was deleted.
@@ -23,8 +23,8 @@ impl Services {
     /// million: steps double until no journal is there, and a binary search finds the last one.
     pub(crate) async fn current(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         let mut last = match self.journal_of(run).await? {
-            Some(Journal::Last(row)) => return Ok(Some(*row)),
-            Some(Journal::Closed) => run,
+            Some(Place::Last(row)) => return Ok(Some(*row)),
+            Some(Place::Closed) => run,
             None => return Ok(None),
         };
         loop {
@@ -41,8 +41,8 @@ impl Services {
                     later.push(later[later.len() - 1].next());
                 }
                 match self.journal_of(later[place]).await? {
-                    Some(Journal::Last(row)) => return Ok(Some(*row)),
-                    Some(Journal::Closed) => there = place,
+                    Some(Place::Last(row)) => return Ok(Some(*row)),
+                    Some(Place::Closed) => there = place,
                     None => beyond = Some(place),
                 }
             }
@@ -55,12 +55,12 @@ impl Services {
         }
     }
 
-    async fn journal_of(&self, run: RunId) -> Result<Option<Journal>, StoreError> {
+    async fn journal_of(&self, run: RunId) -> Result<Option<Place>, StoreError> {
         match self.store.run(run).await? {
-            Some(row) if row.status == RunStatus::Continued => Ok(Some(Journal::Closed)),
-            Some(row) => Ok(Some(Journal::Last(Box::new(row)))),
+            Some(row) if row.status == RunStatus::Continued => Ok(Some(Place::Closed)),
+            Some(row) => Ok(Some(Place::Last(Box::new(row)))),
             // The closed journals of an endless run may be deleted.
-            None => Ok(self.store.deleted(run).await?.map(|_| Journal::Closed)),
+            None => Ok(self.store.deleted(run).await?.map(|_| Place::Closed)),
         }
     }
 
@@ -99,8 +99,8 @@ impl Services {
         let mut batch = Batch::default();
         for item in self.store.mailbox(run.into()).await? {
             let to = match (&item.body, row) {
-                (ItemBody::Begin(posted), _) => Some(posted.session.clone().into()),
-                (ItemBody::Turn { .. }, Some(row)) if row.status.is_at_rest() => {
+                (ItemBody::ForwardedTurn(posted), _) => Some(posted.session.clone().into()),
+                (ItemBody::SteeringTurn { .. }, Some(row)) if row.status.is_at_rest() => {
                     row.session.clone().map(JournalId::Session)
                 }
                 (body, Some(row)) if row.begun_as() != run && outlasts_journal(body) => {

@@ -3,21 +3,21 @@
 use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use ractor::{Actor, Message};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::{Mutex, SetOnce, oneshot};
 
 use super::{
     supervised_ref::{SupervisedRef, slotted},
     supervisor::{Backoff, ChildError, ChildSpec, Strategy, Supervisor, SupervisorSpec},
 };
 use crate::{
-    contract::Clock,
+    contract::{Clock, ModelHost},
     run::OperationContext,
     vocabulary::{ErrorKind, OperationError},
 };
 
 /// The companions of a System, started when they are first asked for.
 pub(crate) struct Companions {
-    root: std::sync::OnceLock<Supervisor>,
+    root: SetOnce<Supervisor>,
     clock: Arc<dyn Clock>,
     started: Mutex<HashMap<String, Box<dyn Any + Send>>>,
 }
@@ -25,7 +25,7 @@ pub(crate) struct Companions {
 impl Companions {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
         Arc::new(Self {
-            root: std::sync::OnceLock::new(),
+            root: SetOnce::new(),
             clock,
             started: Mutex::default(),
         })
@@ -54,8 +54,8 @@ impl Companions {
             let message = format!("the actor {id:?} does not start: {why}");
             OperationError::new(ErrorKind::Other, message)
         };
-        let root = self.root.get();
-        let root = root.ok_or_else(|| failed("the System has not started yet".to_owned()))?;
+        // A run that an item wakes may be faster than the rest of a System that starts.
+        let root = self.root.wait().await;
         let slot = SupervisedRef::<A::Msg>::default();
         // A supervisor of its own, so that its deaths do not count as the root's.
         let spec = SupervisorSpec::new(Strategy::OneForOne)
@@ -129,6 +129,29 @@ impl<M> fmt::Debug for Companion<M> {
     }
 }
 
+impl<M: Message> Companion<M> {
+    async fn find<A, F>(
+        companions: Arc<dyn Any + Send + Sync>,
+        id: &str,
+        make: F,
+    ) -> Result<Self, OperationError>
+    where
+        A: Actor<Msg = M>,
+        F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+    {
+        let companions: Result<Arc<Companions>, _> = companions.downcast();
+        let companions = companions.map_err(|_| {
+            let message = format!("there is no System in which the actor {id:?} could live");
+            OperationError::new(ErrorKind::Other, message)
+        })?;
+        Ok(Self {
+            slot: companions.find::<A, F>(id, make).await?,
+            clock: companions.clock.clone(),
+            id: id.to_owned(),
+        })
+    }
+}
+
 impl OperationContext {
     /// The actor of this name that stands beside the System's own, started when it is first asked for.
     /// `make` makes each of its lives.
@@ -145,15 +168,26 @@ impl OperationContext {
         F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
         A::Msg: Message,
     {
-        let companions: Result<Arc<Companions>, _> = self.ports.companions().downcast();
-        let companions = companions.map_err(|_| {
-            let message = format!("there is no System in which the actor {id:?} could live");
-            OperationError::new(ErrorKind::Other, message)
-        })?;
-        Ok(Companion {
-            slot: companions.find::<A, F>(id, make).await?,
-            clock: companions.clock.clone(),
-            id: id.to_owned(),
-        })
+        Companion::find::<A, F>(self.ports.companions(), id, make).await
+    }
+}
+
+impl ModelHost {
+    /// The actor of this name that stands beside the System's own, as
+    /// [`OperationContext::companion`] finds and starts it.
+    ///
+    /// # Errors
+    /// When it cannot be started, or another sort of actor has this name.
+    pub async fn companion<A, F>(
+        &self,
+        id: &str,
+        make: F,
+    ) -> Result<Companion<A::Msg>, OperationError>
+    where
+        A: Actor,
+        F: Fn() -> (A, A::Arguments) + Send + Sync + 'static,
+        A::Msg: Message,
+    {
+        Companion::find::<A, F>(self.companions(), id, make).await
     }
 }

@@ -2,10 +2,10 @@ use std::fmt;
 
 use super::{session_document::SessionDocumentError, supervisor::StartError};
 use crate::{
-    contract::{ModelError, StoreError},
+    contract::{CopyError, EntryError, ModelError, StoreError},
     definition::DefinitionError,
     run::{ForkError, RecordingError},
-    vocabulary::{AgentError, FileError, NoAnswer, OperationId, RunId, listed},
+    vocabulary::{AgentError, FileError, IdError, NoAnswer, OperationId, RunId, listed},
 };
 
 /// The reason why an answer reaches no question. Nothing changed.
@@ -26,8 +26,19 @@ pub enum AnswerError {
         /// The runs that ask.
         runs: Vec<RunId>,
     },
-    /// Neither the run nor a run below it asks this: the question was answered before, or never
-    /// asked.
+    /// The question has this answer already: it was sent again.
+    #[error("the question {operation} has this answer already")]
+    Repeated {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// The question has another answer: the first one counts.
+    #[error("the question {operation} is answered already, and otherwise: the first answer counts")]
+    Answered {
+        /// The operation.
+        operation: OperationId,
+    },
+    /// Neither the run nor a run below it asks this.
     #[error("no open question {operation}; open are: {}", listed(.open.iter().map(ToString::to_string)))]
     NotOpen {
         /// The operation.
@@ -50,7 +61,7 @@ pub enum AnswerError {
         /// The operation.
         operation: OperationId,
     },
-    /// The value is no answer to this question.
+    /// The value does not answer this question.
     #[error("{reason}")]
     Unfit {
         /// The operation.
@@ -58,6 +69,19 @@ pub enum AnswerError {
         /// A description of what is expected.
         reason: String,
     },
+}
+
+impl AnswerError {
+    /// Whether the question waits for no answer any more, or never did, so that the caller need not answer it.
+    pub fn is_settled(&self) -> bool {
+        matches!(
+            self,
+            Self::Over { .. }
+                | Self::Repeated { .. }
+                | Self::Answered { .. }
+                | Self::NotOpen { .. }
+        )
+    }
 }
 
 /// An error of a System: it refuses something, or fails.
@@ -104,7 +128,10 @@ pub enum SystemError {
         reason: String,
     },
     /// No team has this name.
-    #[error("there is no team {name:?}; there are: {known}")]
+    #[error(
+        "there is no team {name:?} in this System; there are: {known}. Each process that speaks to a team gives it to its System \
+         (`SystemBuilder::team`)"
+    )]
     UnknownTeam {
         /// The name.
         name: String,
@@ -261,9 +288,34 @@ pub enum SystemError {
         /// The session.
         session: String,
     },
+    /// A person is asked by an agent that runs alone (`AgentExt::run`), where nobody can answer.
+    #[error(
+        "the agent asks a person ({question:?}), and nobody can answer while it runs alone: give it to a System \
+         (`Agent::into_team`), and answer with `Run::answer`"
+    )]
+    NobodyAnswers {
+        /// The question.
+        question: String,
+    },
     /// The System has stopped.
     #[error("the system has stopped")]
     Stopped,
+    /// A part beside the engine fails: a team file, a graph, a server, a protocol.
+    #[error(transparent)]
+    Part(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// Lets `?` make a [`SystemError::Part`] of these errors. For the packages of Ghostlight.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! parts_of_system_error {
+    ($($error:ty),+ $(,)?) => {$(
+        impl From<$error> for $crate::actor::SystemError {
+            fn from(error: $error) -> Self {
+                Self::Part(error.into())
+            }
+        }
+    )+};
 }
 
 /// The message: it is what a program prints whose `main` returns the error.
@@ -272,3 +324,5 @@ impl fmt::Debug for SystemError {
         fmt::Display::fmt(self, f)
     }
 }
+
+parts_of_system_error!(CopyError, EntryError, IdError);

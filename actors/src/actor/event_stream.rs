@@ -6,6 +6,8 @@ use std::{
     time::Duration,
 };
 
+use futures_util::stream::{Stream, unfold};
+
 use super::{
     observers::{Shown, Subscription},
     poll_interval::PollInterval,
@@ -171,6 +173,13 @@ impl EventStream {
         self
     }
 
+    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
+    pub fn into_stream(self) -> impl Stream<Item = Result<EventRecord, StoreError>> + Send {
+        unfold(self, |mut events| async move {
+            Some((events.next().await?, events))
+        })
+    }
+
     /// The next event; `None` after the root's last one.
     ///
     /// It may be dropped while it waits (in `select!`) without losing an event.
@@ -293,7 +302,7 @@ impl EventStream {
     /// All events up to the root's last one, or up to now if it has not ended.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
         let mut records = Vec::new();
         self.pass_gate().await;

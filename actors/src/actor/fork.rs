@@ -56,8 +56,8 @@ impl Fork {
 
     /// Sets the key of the session in which the fork goes on; without it the key is a fresh one.
     /// Forking twice into one session in the same way is forking once.
-    pub fn session(mut self, key: impl Into<String>) -> Self {
-        self.session = Some(key.into());
+    pub fn session(mut self, key: impl AsRef<str>) -> Self {
+        self.session = Some(key.as_ref().to_owned());
         self
     }
 
@@ -117,6 +117,7 @@ impl Run {
             format!("fork-{}-{:08x}", self.id.short(), bits >> 96)
         };
         let key = options.session.clone().unwrap_or_else(fresh);
+        let (team, key) = (team.into(), key.into());
         let session = SessionId { team, key };
         let run = RunId::of_turn(&session, TURN);
         // A delegated run has no session, and so no conversation before it.

@@ -11,6 +11,7 @@ use super::{
     acting::Use,
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
+    open_questions::is_stalled,
     poll_interval::PollInterval,
     recording::row_of,
 };
@@ -75,7 +76,7 @@ impl Session {
             let observers = &shared.services.previewer.observers;
             observers.subscribe(RunId::of_turn(&self.id, id))
         });
-        let run = match shared.say(&self.id, turn.clone()).await {
+        let run = match shared.say(&self.id, &turn).await {
             Err(SystemError::Store(error)) if error.is_elsewhere() => {
                 shared.say_elsewhere(&self.id, turn).await?
             }
@@ -97,7 +98,9 @@ impl Session {
         Ok(turn)
     }
 
-    /// Sends a turn to the session and waits for the answer.
+    /// Sends a turn to the session and waits for the answer. Where an agent asks a person, as for an approval, that takes
+    /// until somebody answers by another handle ([`Run::answer`]) or on the command line: [`send`](Self::send) the turn and
+    /// follow [`Run::events`] to answer in the same program.
     ///
     /// # Errors
     /// The errors of [`send`](Self::send) and [`Run::outcome`]; [`SystemError::NoAnswer`] where the run
@@ -230,11 +233,11 @@ impl Run {
                         run = run.current().await?;
                         continue;
                     }
-                    end => end?,
+                    end => end?.map(Arc::new),
                 },
             };
-            match end {
-                Some(RunEnd::Continued { next, .. }) => run = self.system.run(next),
+            match end.as_deref() {
+                Some(RunEnd::Continued { next, .. }) => run = self.system.run(*next),
                 Some(end) => {
                     return match end.outcome() {
                         Some(Ok(outcome)) => Ok((outcome, end.spent())),
@@ -249,7 +252,7 @@ impl Run {
 
     /// Waits as long as the run is live in this process, without asking the store, and returns how
     /// it ended. `None` when it is not live here, or came to rest without an end.
-    async fn end_here(&self) -> Option<RunEnd> {
+    async fn end_here(&self) -> Option<Arc<RunEnd>> {
         let services = &self.system.shared().services;
         let live = &services.previewer.live;
         let mut watch = live.watch(self.id);
@@ -280,7 +283,7 @@ impl Run {
     /// row.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn wait(&self) -> Result<RunRow, SystemError> {
         let mut interval = PollInterval::new();
         loop {
@@ -295,6 +298,17 @@ impl Run {
         }
     }
 
+    /// Whether the run is open and cannot go on by itself: all runs of its tree are parked, or wait for a person, a message,
+    /// a result or a time. Where one of them is at work, or waits for the answer to a suspended model call, such as one in a
+    /// batch, the run goes on by itself. This reads the journals of the runs that wait.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub async fn is_stalled(&self) -> Result<bool, SystemError> {
+        let row = self.current().await?.status().await?;
+        Ok(is_stalled(self.system.store(), &row).await?)
+    }
+
     /// Whether an item came for a waiting tree that the tree has not dealt with yet.
     async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
         let store = self.system.store();
@@ -302,9 +316,9 @@ impl Run {
         filter.root = Some(row.root);
         for row in store.runs(filter).await? {
             let stays = |item: &MailboxItem| {
-                use ItemBody::{Begin, Begun, Message, Steer, Turn};
-                let of_turns = matches!(item.body, Begin(_) | Begun { .. });
-                of_turns || matches!(item.body, Message { .. } | Steer(_) | Turn { .. })
+                use ItemBody::{ForwardedTurn, ForwardedTurnEnded, Message, Steer, SteeringTurn};
+                let of_turns = matches!(item.body, ForwardedTurn(_) | ForwardedTurnEnded { .. });
+                of_turns || matches!(item.body, Message { .. } | Steer(_) | SteeringTurn { .. })
             };
             for mailbox in row.mailboxes() {
                 if !store.mailbox(mailbox).await?.iter().all(stays) {
@@ -360,7 +374,7 @@ impl Run {
     /// The run's bounds, what it has consumed, and its deadline, as far as they are recorded.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn budget(&self) -> Result<Allowance, SystemError> {
         self.check(Use::Look).await?;
         Ok(self.current().await?.recorded().await?.allowance())
@@ -508,10 +522,10 @@ impl fmt::Debug for Run {
 
 impl System {
     /// The conversation with a team under this key. It begins with its first turn.
-    pub fn session(&self, team: impl Into<String>, key: impl Into<String>) -> Session {
+    pub fn session(&self, team: impl AsRef<str>, key: impl AsRef<str>) -> Session {
         let id = SessionId {
-            team: team.into(),
-            key: key.into(),
+            team: team.as_ref().into(),
+            key: key.as_ref().into(),
         };
         Session {
             system: self.clone(),

@@ -234,7 +234,6 @@ pub(crate) async fn load_session(
     take_over: bool,
     may_make: bool,
 ) -> Result<LoadedSession, StoreError> {
-    let journal = JournalId::Session(session.clone());
     let (mut fold, mut kept) = folded(&services.store, session, u64::MAX).await?;
     if may_make && fold.entries == 0 {
         let claim = UNMADE;
@@ -245,6 +244,7 @@ pub(crate) async fn load_session(
     {
         check_code(&row, version)?;
     }
+    let journal = JournalId::Session(session.clone());
     let claim = services.store.claim(journal.clone(), take_over).await?;
     if fold.entries > claim.entries {
         // The checkpoint covers entries that were lost.
@@ -273,6 +273,8 @@ pub(crate) async fn folded(
         .unwrap_or_default();
     let kept = fold.entries;
     let lines = store.journal(session.clone().into(), kept).await?;
-    fold.extend(&lines, &session.to_string())?;
+    if !lines.is_empty() {
+        fold.extend(&lines, &session.to_string())?;
+    }
     Ok((fold, kept))
 }

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::agent_command::{AgentCommand, Place};
 use crate::{
-    contract::StoreError,
+    contract::{RunRow, StoreError},
     run::{Command, ParentSender, RunSender},
     vocabulary::{RunEnd, RunId},
 };
@@ -48,12 +48,12 @@ struct Table {
 /// process takes it up.
 const FAILED: usize = 1024;
 
-/// What the callers that wait for a run know of it.
+/// The knowledge of a run that its waiting callers share.
 #[derive(Debug, Default)]
 struct Rings {
     count: u64,
     /// The run's end, if it ended in this process.
-    end: Option<RunEnd>,
+    end: Option<Arc<RunEnd>>,
 }
 
 /// How to reach a live run.
@@ -62,13 +62,22 @@ pub(crate) struct Route {
     pub(crate) root: RunId,
     /// The run as which it began, to whose mailbox it listens.
     pub(crate) begun_as: RunId,
-    pub(crate) path: Arc<[String]>,
+    /// The run's row when it was taken up; before that it shows nothing.
+    pub(crate) row: Option<Arc<RunRow>>,
     /// The actor that hosts the run.
     pub(crate) host: ActorRef<AgentCommand>,
     pub(crate) sender: RunSender,
     pub(crate) cancelled: CancellationToken,
     /// The way to the run's parent, for a child.
     pub(crate) parent: Option<ParentSender>,
+}
+
+impl Route {
+    /// The agents from the root's to the run's.
+    pub(crate) fn path(&self) -> Vec<String> {
+        let row = self.row.as_ref();
+        row.map_or_else(Vec::new, |row| row.path.clone())
+    }
 }
 
 impl Table {
@@ -88,25 +97,30 @@ impl Table {
 #[derive(Debug)]
 pub(crate) struct OutcomeWatch {
     run: RunId,
-    rings: watch::Receiver<Rings>,
+    /// `None` only while it is dropped.
+    rings: Option<watch::Receiver<Rings>>,
     live: LiveRuns,
 }
 
 impl OutcomeWatch {
     /// From here on only later rings count.
     pub(crate) fn mark(&mut self) {
-        self.rings.borrow_and_update();
+        if let Some(rings) = &mut self.rings {
+            rings.borrow_and_update();
+        }
     }
 
     /// Waits for a ring since the last mark.
     pub(crate) async fn rung(&mut self) {
-        // The sender stays as long as a watch exists.
-        let _ = self.rings.changed().await;
+        if let Some(rings) = &mut self.rings {
+            // The sender stays as long as a watch exists.
+            let _ = rings.changed().await;
+        }
     }
 
     /// The run's end, if it has ended in this process since this watch was made.
-    pub(crate) fn end(&self) -> Option<RunEnd> {
-        self.rings.borrow().end.clone()
+    pub(crate) fn end(&self) -> Option<Arc<RunEnd>> {
+        self.rings.as_ref()?.borrow().end.clone()
     }
 }
 
@@ -114,7 +128,7 @@ impl Drop for OutcomeWatch {
     fn drop(&mut self) {
         let mut table = self.live.0.lock();
         // Under the lock: of two watches that go at once, the second finds that it is the last.
-        self.rings = watch::channel(Rings::default()).1;
+        self.rings = None;
         let watch = table.watched.get(&self.run);
         if watch.is_some_and(|watch| watch.receiver_count() == 0) {
             table.watched.remove(&self.run);
@@ -170,10 +184,10 @@ impl LiveRuns {
     }
 
     /// Tells the callers that wait for a run how it ended, before the run is forgotten.
-    pub(crate) fn ended(&self, run: RunId, end: impl FnOnce() -> RunEnd) {
+    pub(crate) fn ended(&self, run: RunId, end: Arc<RunEnd>) {
         if let Some(watch) = self.0.lock().watched.get(&run) {
             watch.send_if_modified(|rings| {
-                rings.end = Some(end());
+                rings.end = Some(end);
                 false
             });
         }
@@ -233,7 +247,7 @@ impl LiveRuns {
         let rings = watch
             .or_insert_with(|| watch::channel(Rings::default()).0)
             .subscribe();
-        let live = self.clone();
+        let (rings, live) = (Some(rings), self.clone());
         OutcomeWatch { run, rings, live }
     }
 
@@ -327,7 +341,7 @@ mod tests {
             let route = Route {
                 root: run,
                 begun_as: run,
-                path: Arc::new([]),
+                row: None,
                 host: host.clone(),
                 sender: RunSender::channel().0,
                 cancelled: CancellationToken::new(),

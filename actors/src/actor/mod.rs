@@ -14,8 +14,8 @@ mod error;
 mod event_stream;
 mod fair_slots;
 mod fork;
+mod group_commit;
 mod handles;
-mod journal;
 mod launch;
 mod live_runs;
 mod loaded;
@@ -32,7 +32,6 @@ mod questions;
 mod recording;
 mod relay;
 mod retention;
-mod run_actor;
 mod runtime_nudge;
 mod sayings;
 mod services;
@@ -78,9 +77,8 @@ pub use tool_executor::ExecutorOptions;
 mod cluster {
     impl ractor::Message for super::agent_command::AgentCommand {}
     impl ractor::Message for super::system::Nothing {}
-    impl ractor::Message for super::journal::JournalMessage {}
+    impl ractor::Message for super::group_commit::JournalMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}
     impl ractor::Message for super::memory_store::MemoryMessage {}
-    impl ractor::Message for super::run_actor::Carry {}
 }

@@ -3,24 +3,25 @@
 use std::{
     collections::{BTreeMap, HashMap, hash_map::Entry},
     panic::AssertUnwindSafe,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 
 use super::{
-    call_table::{CallTable, Manner},
-    fair_slots::{FairSlots, SlotCounts},
+    call_table::CallTable,
+    fair_slots::{FairSlots, Permit, SlotCounts},
     previewer::Previewer,
     supervisor::Backoff,
 };
 use crate::{
-    contract::{BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, NextModel, Telling},
-    run::{Called, ModelAnswer, ModelCall, Registry, Tries},
+    contract::{
+        Attempts, BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, ModelHost, NextModel,
+        Slot, Telling,
+    },
+    run::{Asked, Called, Carried, Manner, ModelAnswer, ModelCall, ModelEnd, Registry, Tries},
     vocabulary::{
         ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId, Usage,
     },
@@ -64,7 +65,7 @@ impl Default for GatewayOptions {
 /// its operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the
 /// actor `model NAME`.
 pub(crate) struct ModelGateway {
-    pub(crate) calls: CallTable<ModelAnswer>,
+    pub(crate) calls: Arc<CallTable<ModelAnswer>>,
     model: ModelHandle,
     options: GatewayOptions,
     slots: FairSlots,
@@ -114,7 +115,7 @@ impl Gateways {
                 continue;
             };
             let gateway = Arc::new(ModelGateway {
-                calls: CallTable::default(),
+                calls: Arc::default(),
                 model: model.clone(),
                 options: self.options,
                 slots: FairSlots::new(self.options.concurrency),
@@ -139,38 +140,57 @@ impl Gateways {
 }
 
 impl ModelGateway {
+    /// Begins the work that the model does beside its calls.
+    pub(crate) async fn attend(&self, host: &ModelHost) {
+        self.model.attend(host).await;
+    }
+
     pub(crate) fn slots(&self) -> SlotCounts {
         self.slots.counts()
     }
 
-    /// Makes a call, or joins it if it is under way.
-    pub(crate) fn carry(self: Arc<Self>, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
+    /// Makes a call for which these answers came, or joins it if it is under way.
+    pub(crate) fn carry(
+        self: Arc<Self>,
+        call: Arc<ModelCall>,
+        answers: Vec<String>,
+    ) -> Carried<ModelAnswer> {
         let manner = Manner {
             key: (call.run, call.operation),
-            asked: call.digest.clone(),
+            asked: Asked::Model(call.digest.clone()),
             unwanted: call.cancelled.clone(),
             settles: false,
         };
         let calls = self.calls.clone();
-        // The future is boxed from the beginning: one that is moved into another takes its room
-        // twice.
-        let answer = self.answer(call).boxed();
-        Box::pin(async move {
+        let answer = self.answer(call, answers).boxed();
+        if !calls.is_away() {
+            return calls.carry(manner, answer);
+        }
+        Carried::alone(Box::pin(async move {
             match calls.join(&manner).await {
                 Some(answer) => answer,
                 None => calls.carry(manner, answer).await,
             }
-        })
+        }))
     }
 
-    async fn answer(self: Arc<Self>, call: ModelCall) -> ModelAnswer {
+    async fn answer(self: Arc<Self>, call: Arc<ModelCall>, answers: Vec<String>) -> ModelAnswer {
         let telling = Telling::default();
         let mut answering = Answering {
             previews: &self.previews,
             call: (call.run, call.operation),
             has_ended: false,
         };
-        let end = self.tried(&call, &telling).await;
+        let attempts = Arc::new(Attempts::of(call.suspendable(), answers));
+        let end = tokio::select! {
+            biased;
+            end = self.tried(&call, &attempts, &telling) => end,
+            // Interceptors are called again when the call goes on.
+            () = attempts.suspended() => {
+                answering.has_ended = true;
+                return ModelEnd::Suspended.into();
+            }
+        };
         answering.has_ended = true;
         drop(answering);
         let told = telling.into_emissions();
@@ -179,21 +199,22 @@ impl ModelGateway {
             took_ms: response.latency_ms,
         });
         let tries = tries.unwrap_or_default();
+        let end = ModelEnd::Over(end);
         Called { end, told, tries }
     }
 
     async fn tried(
         &self,
         call: &ModelCall,
+        attempts: &Arc<Attempts>,
         telling: &Telling,
     ) -> Result<ModelResponse, OperationError> {
         let began = self.previews.clock.monotonic();
-        let made = Arc::new(AtomicU32::new(0));
         let mut tries = 1;
         let mut lost = Usage::default();
         loop {
-            let outcome = self.intercepted(call, &made, telling).await;
-            let attempt = made.load(Ordering::Relaxed);
+            let outcome = self.intercepted(call, attempts, telling).await;
+            let attempt = attempts.begun();
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
@@ -238,23 +259,23 @@ impl ModelGateway {
     async fn intercepted(
         &self,
         call: &ModelCall,
-        made: &Arc<AtomicU32>,
+        attempts: &Arc<Attempts>,
         telling: &Telling,
     ) -> Result<ModelResponse, ModelError> {
-        let next = made.load(Ordering::Relaxed) + 1;
-        let cancelled = call.cancelled.clone();
-        let cx = ModelContext::new(call.run, call.operation, next, cancelled)
+        let (of, cancelled) = ((call.run, call.operation), call.cancelled.clone());
+        let cx = ModelContext::of_call(of, attempts.clone(), cancelled)
             .with_origin(call.origin.clone())
-            .previews(self.previews.sink(call.run));
+            .previews(call.previews.clone());
         let request = call.request.clone();
         let chain = &call.code.chain;
         if chain.is_empty() {
-            return self.attempt(call, request, cx, made).await;
+            return self.attempt(call, request, cx, attempts).await;
         }
-        let real =
-            |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(call, request, cx, made)) };
-        let next =
-            NextModel::new(chain, &real, &self.previews.clock, &self.entropy).telling(telling);
+        let real = |request, cx| -> BoxFuture<'_, _> {
+            Box::pin(self.attempt(call, request, cx, attempts))
+        };
+        let (callee, clock) = (self.model.callee(), &self.previews.clock);
+        let next = NextModel::new(chain, &real, &callee, clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
             .catch_unwind()
             .await
@@ -271,15 +292,16 @@ impl ModelGateway {
         call: &ModelCall,
         request: ModelRequest,
         cx: ModelContext,
-        made: &Arc<AtomicU32>,
+        attempts: &Arc<Attempts>,
     ) -> Result<ModelResponse, ModelError> {
-        let _slot = self.slots.acquire(call.root).await;
-        let (operation, attempt) = (cx.operation(), made.fetch_add(1, Ordering::Relaxed) + 1);
-        let cx = cx.with_attempt(attempt).counted_by(made.clone());
+        let permit = self.slots.acquire(call.root).await;
+        let slot: Arc<dyn Slot> = Arc::new(Mutex::new(Some(permit)));
+        let cx = cx.beginning(attempts).in_slot(&slot);
+        let (operation, attempt) = (cx.operation(), cx.attempt());
         let started = || Preview::ModelStarted {
             operation,
             attempt,
-            model: request.model.clone(),
+            model: request.model.to_string(),
         };
         match request.stream {
             true => self.previews.show(cx.run(), started()),
@@ -312,6 +334,12 @@ impl ModelGateway {
             Some(asked) => asked + (asked / 4).max(self.options.base_pause).mul_f64(random),
             None => pauses.delay(attempt, 1.0 - random),
         }
+    }
+}
+
+impl Slot for Mutex<Option<Permit>> {
+    fn free(&self) {
+        drop(self.lock().take());
     }
 }
 

@@ -14,7 +14,7 @@ const ENTRIES: usize = 2048;
 /// error. This program neither claims nor changes them; this function only reads.
 ///
 /// # Errors
-/// What the store fails with; a run whose journal is damaged is none of them.
+/// The errors of the store; a run whose journal is damaged is none of them.
 pub async fn newer_runs(
     store: &StoreHandle,
     rows: &[RunRow],

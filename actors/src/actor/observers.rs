@@ -36,7 +36,7 @@ struct Inner {
 /// The trees whose previews are asked for at other processes.
 #[derive(Debug, Default)]
 struct Relays {
-    /// Who asks for them, if anybody does.
+    /// The operation that asks for them, if there is one.
     asks: Option<mpsc::UnboundedSender<RunId>>,
     trees: HashSet<RunId>,
 }

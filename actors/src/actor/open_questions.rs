@@ -1,4 +1,4 @@
-//! The open questions of a tree of runs, by the index.
+//! The open questions of a tree of runs, by the index, and whether it waits for somebody at all.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -93,11 +93,37 @@ async fn asks_of_old(
     store: &StoreHandle,
     run: RunId,
 ) -> Result<Vec<(OperationId, u64)>, StoreError> {
+    Ok(log_of(store, run).await?.asks().to_vec())
+}
+
+/// The operations of a run.
+async fn log_of(store: &StoreHandle, run: RunId) -> Result<OperationLog, StoreError> {
     let mut log = OperationLog::new();
     for stored in store.journal(run.into(), 0).await? {
         log.add(stored.sequence, &stored.decode(&run.into())?);
     }
-    Ok(log.asks().to_vec())
+    Ok(log)
+}
+
+/// Whether a run is open and its tree cannot go on by itself: none of its runs is at work, or waits for a model.
+pub(super) async fn is_stalled(store: &StoreHandle, run: &RunRow) -> Result<bool, StoreError> {
+    let mut rows = of_tree(store, run.root).await?;
+    loop {
+        let is_open = rows.iter().any(|row| row.run == run.run);
+        if !is_open || rows.iter().any(|row| row.status.is_under_way()) {
+            return Ok(false);
+        }
+        for row in &rows {
+            if log_of(store, row.run).await?.awaits_model() {
+                return Ok(false);
+            }
+        }
+        // A model may have answered meanwhile, and been asked again.
+        let seen = std::mem::replace(&mut rows, of_tree(store, run.root).await?);
+        if rows == seen {
+            return Ok(true);
+        }
+    }
 }
 
 /// Of these questions, those to which no answer is on its way.

@@ -29,7 +29,7 @@ impl Previewer {
         };
         if self.observers.watched(route.root) {
             let event = Event::Preview(make());
-            let record = EventRecord::new(run, self.clock.now(), route.path.to_vec(), event);
+            let record = EventRecord::new(run, self.clock.now(), route.path(), event);
             self.observers
                 .preview(route.root, route.sender.written(), record);
         }
@@ -48,7 +48,7 @@ impl Previewer {
         let entries = route.sender.written();
         let record = |preview| {
             let event = Event::Preview(preview);
-            EventRecord::new(run, self.clock.now(), route.path.to_vec(), event)
+            EventRecord::new(run, self.clock.now(), route.path(), event)
         };
         self.observers.live(route.root, entries, preview, record);
     }

@@ -13,7 +13,10 @@ use super::{
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
     run::{answers, unfit},
-    vocabulary::{Begun, Entry, OperationId, Question, QuestionKind, RunId, Timestamp, ToolCall},
+    vocabulary::{
+        Begun, Entry, OperationError, OperationId, Question, QuestionKind, RunId, Timestamp,
+        ToolCall,
+    },
 };
 
 /// An answer in the form that its kind of question takes: a form that is written as a text is
@@ -42,13 +45,35 @@ fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
     Ok(plain.unwrap_or(value))
 }
 
+/// The answer in the form in which the journal may hold it.
+fn as_recorded(question: &Question, mut value: Value, who: Option<&str>) -> Value {
+    match (question.kind, who) {
+        (QuestionKind::Authentication, _) => match &value {
+            Value::String(secret) if !secret.is_empty() => json!({ "given": true }),
+            // Only a refusal holds no secret.
+            Value::Bool(false) => value,
+            _ => Value::Null,
+        },
+        (QuestionKind::Approval, Some(who)) => {
+            if value.is_boolean() {
+                value = json!({ "approved": value });
+            }
+            if let Some(fields) = value.as_object_mut() {
+                fields.insert("by".to_owned(), who.into());
+            }
+            value
+        }
+        _ => value,
+    }
+}
+
 impl System {
     /// The unanswered questions of all runs that have not ended, the oldest run first. After a
     /// restart these are the questions that people still have to answer. `run(id).answer(..)`
     /// answers one.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn open_questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         let mut rows = self.runs(RunFilter::open()).await?;
         let began = rows.iter().map(|row| (row.run, row.started_at));
@@ -67,7 +92,7 @@ impl Run {
     /// answer is on its way to the run. [`Question::path`] names the agent that asks.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn questions(&self) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
         self.check(Use::Look).await?;
         let (store, asked) = (self.system.store(), self.asked().await?);
@@ -89,7 +114,7 @@ impl Run {
     /// when the journal was written before exact arguments were kept.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn unredacted(
         &self,
         operation: OperationId,
@@ -109,8 +134,8 @@ impl Run {
     }
 
     /// Answers a question of this run, or of a run below it. The answer is durable when this method
-    /// returns, and wakes a run that sleeps. A question has one answer: a later one changes
-    /// nothing. In a session that has an owner, only a handle that [acts for that
+    /// returns, and wakes a run that sleeps. A question has one answer: another one is refused,
+    /// and changes nothing. In a session that has an owner, only a handle that [acts for that
     /// owner](super::System::acting_for) or for the operator may answer; an approval is recorded
     /// together with the owner who gave it.
     ///
@@ -123,9 +148,9 @@ impl Run {
     /// should name it.
     ///
     /// # Errors
-    /// [`SystemError::Answer`] when the run does not ask this, the question or the run's time has expired, two
-    /// runs below it ask under this operation, the value names another digest than the question's, or
-    /// is no answer to it; [`SystemError::Foreign`]; what the store fails with.
+    /// [`SystemError::Answer`] when the run does not ask this, the question is answered or expired, the run's time is
+    /// over, two runs below it ask under this operation, the value names another digest than the question's, or
+    /// does not answer it; [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
         let who = self.system.acting().owner();
@@ -138,7 +163,8 @@ impl Run {
         let goes_on = |row: &RunRow| row.status == RunStatus::Continued;
         if row.as_ref().is_some_and(goes_on) && self.asked_here(operation).await? {
             // The run that goes on may ask something else under this operation.
-            return Err(refuse(AnswerError::Over { operation }));
+            let answered = self.answered(operation, &value, who).await?;
+            return Err(refuse(answered.unwrap_or(AnswerError::Over { operation })));
         }
         let own = asked_by(store, row.as_slice()).await?;
         let own = own.into_iter().find(|(_, asked, _)| *asked == operation);
@@ -153,8 +179,12 @@ impl Run {
                 Some((run, _, question)) if open.is_empty() => (run, question),
                 Some(_) => return Err(refuse(AnswerError::Ambiguous { operation, runs })),
                 None => {
-                    let open = known;
-                    return Err(refuse(AnswerError::NotOpen { operation, open }));
+                    let answered = self.answered(operation, &value, who).await?;
+                    let not_open = || AnswerError::NotOpen {
+                        operation,
+                        open: known,
+                    };
+                    return Err(refuse(answered.unwrap_or_else(not_open)));
                 }
             }
         };
@@ -175,13 +205,19 @@ impl Run {
             );
             refuse(AnswerError::Unfit { operation, reason })
         })?;
-        let value = asking.as_recorded(operation, &question, value, who);
+        if question.kind == QuestionKind::Authentication
+            && let Some(secret) = value.as_str().filter(|secret| !secret.is_empty())
+        {
+            let services = &self.system.shared().services;
+            services.give(run, operation, Credential::new(secret));
+        }
+        let value = as_recorded(&question, value, who);
         if !answers(&question, &value) {
             let reason = match question.kind {
                 QuestionKind::Authentication => "expected a text, or false".to_owned(),
                 QuestionKind::Choice => {
                     format!(
-                        "{value} is no answer; expected {}",
+                        "{value} is not one of the options; expected {}",
                         question.options.join(", ")
                     )
                 }
@@ -191,16 +227,82 @@ impl Run {
                     format!("expected a JSON object that fits the form's schema{fault}")
                 }
                 QuestionKind::Approval => format!(
-                    "{value} is no answer; expected yes or no, or an object with `approved` and, \
+                    "{value} is not an answer; expected yes or no, or an object with `approved` and, \
                      of these, what is wanted: `arguments`, `value`, `reason`, `remember`"
                 ),
-                _ => format!("{value} is no answer; expected yes or no"),
+                _ => format!("{value} is not an answer; expected yes or no"),
             };
             return Err(refuse(AnswerError::Unfit { operation, reason }));
         }
         let id = format!("answer/{operation}");
-        let posted = asking.post(id, ItemBody::Answer { operation, value });
-        posted.await.map(drop)
+        let body = ItemBody::Answer {
+            operation,
+            value: value.clone(),
+        };
+        let is_first = asking.post(id, body).await?;
+        match !is_first && !asking.is_given(operation, &value).await? {
+            true => Err(refuse(AnswerError::Answered { operation })),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether this answer to this run's question is on its way or recorded.
+    async fn is_given(&self, operation: OperationId, value: &Value) -> Result<bool, SystemError> {
+        for item in self.system.store().mailbox(self.id.into()).await? {
+            match item.body {
+                ItemBody::Answer {
+                    operation: of,
+                    value: given,
+                } if of == operation => {
+                    return Ok(given == *value);
+                }
+                _ => {}
+            }
+        }
+        let recorded = self.recorded_answer(operation).await?;
+        Ok(recorded.is_some_and(|(_, given)| given == *value))
+    }
+
+    /// Why this run's question takes no further answer, if one is recorded.
+    async fn answered(
+        &self,
+        operation: OperationId,
+        value: &Value,
+        who: Option<&str>,
+    ) -> Result<Option<AnswerError>, SystemError> {
+        let Some((question, given)) = self.recorded_answer(operation).await? else {
+            return Ok(None);
+        };
+        let value = bound(&question, value.clone());
+        let value = value.map(|value| as_recorded(&question, value, who));
+        Ok(Some(match value {
+            Ok(value) if value == given => AnswerError::Repeated { operation },
+            _ => AnswerError::Answered { operation },
+        }))
+    }
+
+    /// This run's question of an operation and its answer, where that is recorded.
+    async fn recorded_answer(
+        &self,
+        operation: OperationId,
+    ) -> Result<Option<(Question, Value)>, SystemError> {
+        let (mut asked, mut given) = (None, None);
+        for stored in self.lines().await? {
+            match stored.decode(&self.id.into())? {
+                Entry::Started {
+                    op,
+                    begun: Begun::Question(question),
+                    ..
+                } if op == operation => asked = Some(question),
+                Entry::Completed { op, result, .. } if op == operation => given = Some(result),
+                _ => {}
+            }
+        }
+        let answer = given.and_then(|result| {
+            let result = serde_json::from_str::<Result<Value, OperationError>>(result.get());
+            result.ok()?.ok()
+        });
+        Ok(asked.map(|question| *question).zip(answer))
     }
 
     /// Answers a question as this person: [`answer`](Self::answer) of a handle that acts for that
@@ -232,37 +334,5 @@ impl Run {
             }
         }
         Ok(false)
-    }
-
-    /// The answer in the form in which the journal may hold it.
-    fn as_recorded(
-        &self,
-        operation: OperationId,
-        question: &Question,
-        mut value: Value,
-        who: Option<&str>,
-    ) -> Value {
-        match (question.kind, who) {
-            (QuestionKind::Authentication, _) => {
-                let secret = value.as_str().filter(|secret| !secret.is_empty());
-                let Some(secret) = secret else {
-                    // Only a refusal holds no secret.
-                    return if value == false { value } else { Value::Null };
-                };
-                let services = &self.system.shared().services;
-                services.give(self.id, operation, Credential::new(secret));
-                json!({ "given": true })
-            }
-            (QuestionKind::Approval, Some(who)) => {
-                if value.is_boolean() {
-                    value = json!({ "approved": value });
-                }
-                if let Some(fields) = value.as_object_mut() {
-                    fields.insert("by".to_owned(), who.into());
-                }
-                value
-            }
-            _ => value,
-        }
     }
 }

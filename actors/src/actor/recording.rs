@@ -117,7 +117,7 @@ impl RecordedText {
     /// Gives each line, in order.
     ///
     /// # Errors
-    /// What the store fails with, and what `take` fails with.
+    /// The errors of the store, and those of `take`.
     pub async fn each_line<E: From<SystemError>>(
         &self,
         mut take: impl FnMut(String) -> Result<(), E>,

@@ -1,6 +1,6 @@
 //! The retention of ended runs and idle sessions.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use crate::{
     contract::{DynDeletion, Expiry, RunRow, SessionFilter, SessionRow, StoreError, StoreHandle},
@@ -134,7 +134,7 @@ impl Retention {
     /// stays.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn idle_sessions(
         &self,
         store: &StoreHandle,
@@ -147,8 +147,8 @@ impl Retention {
         // A list of sessions goes from the latest to the earliest, so the idle ones follow this row.
         let first = || SessionRow {
             session: SessionId {
-                team: String::new(),
-                key: String::new(),
+                team: Arc::default(),
+                key: Arc::default(),
             },
             entries: 0,
             updated_at: before(now, age),

@@ -1,4 +1,4 @@
-//! What models are saying at the moment.
+//! The words that models are saying at the moment.
 
 use std::collections::BTreeMap;
 

@@ -9,37 +9,45 @@ use std::{
 use parking_lot::{Mutex, RwLock};
 
 use super::{
-    agent_command::AgentCommand, companion::Companions, journal::Journal, loaded::end_of,
-    memory_store::MemoryMessage, model_gateway::Gateways, poll_interval::PollInterval,
-    previewer::Previewer, supervised_ref::SupervisedRef, tool_executor::ToolExecutor,
+    agent_command::AgentCommand,
+    companion::Companions,
+    group_commit::GroupCommit,
+    loaded::end_of,
+    memory_store::MemoryMessage,
+    model_gateway::{Gateways, ModelGateway},
+    poll_interval::PollInterval,
+    previewer::Previewer,
+    supervised_ref::SupervisedRef,
+    tool_executor::ToolExecutor,
 };
 use crate::{
     contract::{
-        Batch, BoxFuture, Clock, Credential, Entropy, MailboxItem, Notice, StateSlot, StoreHandle,
+        Batch, BoxFuture, Clock, Credential, Entropy, MailboxItem, Notice, PreviewSink, StateSlot,
+        StoreHandle, Surroundings,
     },
     run::{
-        Acknowledge, Called, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, Ports,
-        Registry, StateTurn, ToolEnd, ToolInvocation, ToolSlot,
+        Called, Carried, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
+        OnCommitted, Ports, Registry, StateLock, ToolEnd, ToolInvocation, ToolSlot,
     },
     vocabulary::{ErrorKind, OperationError, OperationId, RunEnd, RunId},
 };
 
-/// The least number of values whose turns are kept before unused turns are forgotten.
-const IDLE_TURNS: usize = 1024;
+/// The least number of values whose locks are kept before unused ones are forgotten.
+const IDLE_LOCKS: usize = 1024;
 
-/// The turns by which changes of one value of shared state follow each other.
+/// The locks by which changes of one value of shared state follow each other.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct StateLocks {
     by_value: HashMap<(String, String), Arc<tokio::sync::Mutex<()>>>,
-    /// The number of turns at which unused ones are searched for and forgotten: twice as many as
-    /// were in use after the last search, so that the cost of a turn does not grow with their
+    /// The number of locks at which unused ones are searched for and forgotten: twice as many as
+    /// were in use after the last search, so that the cost of a change does not grow with their
     /// number.
     bound: usize,
 }
 
-impl Turns {
+impl StateLocks {
     fn of(&mut self, value: (String, String)) -> Arc<tokio::sync::Mutex<()>> {
-        if self.by_value.len() >= self.bound.max(IDLE_TURNS) {
+        if self.by_value.len() >= self.bound.max(IDLE_LOCKS) {
             self.by_value.retain(|_, lock| Arc::strong_count(lock) > 1);
             self.bound = 2 * self.by_value.len();
         }
@@ -51,12 +59,12 @@ impl Turns {
 #[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) store: StoreHandle,
-    pub(crate) journal: Journal,
+    pub(crate) journal: GroupCommit,
     pub(crate) gateways: Arc<RwLock<Gateways>>,
     pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) memory: SupervisedRef<MemoryMessage>,
     pub(crate) companions: Arc<Companions>,
-    pub(crate) turns: Arc<Mutex<Turns>>,
+    pub(crate) state_locks: Arc<Mutex<StateLocks>>,
     pub(crate) registry: Arc<Registry>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -78,6 +86,11 @@ impl Services {
         format!("{:032x}", self.entropy.bits())
     }
 
+    /// The ways to all models.
+    pub(crate) fn gateways(&self) -> Vec<Arc<ModelGateway>> {
+        self.gateways.read().named.values().cloned().collect()
+    }
+
     /// Keeps the credential that answered a question until its call takes it.
     pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
         let mut given = self.credentials.lock();
@@ -89,30 +102,60 @@ impl Services {
     }
 }
 
-impl Ports for Services {
-    fn commit(&self, batch: Batch, acknowledge: Acknowledge) {
-        self.journal.commit(batch, acknowledge);
+impl Surroundings for Services {
+    fn post(
+        &self,
+        run: RunId,
+        item: MailboxItem,
+    ) -> BoxFuture<'static, Result<(), OperationError>> {
+        let services = self.clone();
+        Box::pin(async move {
+            if services.post_to(run, item).await?.is_none() {
+                let message = format!("run {run} has ended, or there is none of this id");
+                return Err(OperationError::new(ErrorKind::NotFound, message));
+            }
+            Ok(())
+        })
     }
 
-    fn model(&self, call: ModelCall) -> BoxFuture<'static, ModelAnswer> {
+    fn companions(&self) -> Arc<dyn Any + Send + Sync> {
+        self.companions.clone()
+    }
+
+    fn store(&self) -> &StoreHandle {
+        &self.store
+    }
+
+    fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+}
+
+impl Ports for Services {
+    fn commit(&self, batch: Batch, on_committed: OnCommitted) {
+        self.journal.commit(batch, on_committed);
+    }
+
+    fn model(&self, call: Arc<ModelCall>, answers: Vec<String>) -> Carried<ModelAnswer> {
         let Some(gateway) = self.gateways.read().to(&call.code.model) else {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");
             let error = OperationError::new(ErrorKind::NotFound, message);
-            return Box::pin(async move { Err(error).into() });
+            let failed = async move { ModelEnd::Over(Err(error)).into() };
+            return Carried::alone(Box::pin(failed));
         };
-        gateway.carry(call)
+        gateway.carry(call, answers)
     }
 
     fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
         self.executor.slot(call)
     }
 
-    fn tool(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>> {
+    fn tool(&self, call: Arc<ToolInvocation>) -> Carried<Called<ToolEnd>> {
         self.executor.clone().carry(call, false)
     }
 
-    fn reconcile(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>> {
+    fn reconcile(&self, call: Arc<ToolInvocation>) -> Carried<Called<ToolEnd>> {
         self.executor.clone().carry(call, true)
     }
 
@@ -127,6 +170,10 @@ impl Ports for Services {
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()> {
         let executor = self.executor.clone();
         Box::pin(async move { executor.calls.forget_run(run).await })
+    }
+
+    fn previews(&self, run: RunId) -> PreviewSink {
+        self.previewer.sink(run)
     }
 
     fn saying(&self, run: RunId) -> Option<String> {
@@ -209,8 +256,8 @@ impl Ports for Services {
         })
     }
 
-    fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn> {
-        let lock = self.turns.lock().of((scope, key));
+    fn lock_state(&self, scope: String, key: String) -> BoxFuture<'static, StateLock> {
+        let lock = self.state_locks.lock().of((scope, key));
         Box::pin(lock.lock_owned())
     }
 
@@ -221,21 +268,6 @@ impl Ports for Services {
 
     fn forget_state(&self, scope: String) {
         let _ = self.memory.send(MemoryMessage::Forget(scope));
-    }
-
-    fn post(
-        &self,
-        run: RunId,
-        item: MailboxItem,
-    ) -> BoxFuture<'static, Result<(), OperationError>> {
-        let services = self.clone();
-        Box::pin(async move {
-            if services.post_to(run, item).await?.is_none() {
-                let message = format!("run {run} has ended, or there is none of this id");
-                return Err(OperationError::new(ErrorKind::NotFound, message));
-            }
-            Ok(())
-        })
     }
 
     fn posted(&self, runs: Vec<RunId>) {
@@ -264,18 +296,6 @@ impl Ports for Services {
         self.previewer.observers.published(root, position);
     }
 
-    fn companions(&self) -> Arc<dyn Any + Send + Sync> {
-        self.companions.clone()
-    }
-
-    fn store(&self) -> &StoreHandle {
-        &self.store
-    }
-
-    fn clock(&self) -> &Arc<dyn Clock> {
-        &self.clock
-    }
-
     fn entropy(&self) -> &Arc<dyn Entropy> {
         &self.entropy
     }
@@ -289,22 +309,22 @@ mod tests {
 
     #[test]
     fn turns_that_nobody_wants_are_forgotten_however_many_are_wanted() {
-        let mut turns = Turns::default();
+        let mut locks = StateLocks::default();
         let value = |key: usize| ("scope".to_owned(), key.to_string());
-        let wanted: Vec<_> = (0..5_000).map(|key| turns.of(value(key))).collect();
+        let wanted: Vec<_> = (0..5_000).map(|key| locks.of(value(key))).collect();
         for key in 5_000..50_000 {
-            drop(turns.of(value(key)));
+            drop(locks.of(value(key)));
         }
-        assert!(turns.by_value.len() <= 2 * wanted.len() + IDLE_TURNS);
-        assert!(Arc::ptr_eq(&turns.of(value(7)), &wanted[7]));
+        assert!(locks.by_value.len() <= 2 * wanted.len() + IDLE_LOCKS);
+        assert!(Arc::ptr_eq(&locks.of(value(7)), &wanted[7]));
         drop(wanted);
         for key in 50_000..100_000 {
-            drop(turns.of(value(key)));
+            drop(locks.of(value(key)));
         }
         assert!(
-            turns.by_value.len() <= IDLE_TURNS,
+            locks.by_value.len() <= IDLE_LOCKS,
             "{}",
-            turns.by_value.len()
+            locks.by_value.len()
         );
     }
 }

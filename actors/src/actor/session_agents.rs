@@ -111,7 +111,8 @@ impl Shared {
         let spec = ChildSpec::worker(session.to_string())
             .transient()
             .stopped_by(Shutdown::Within(Duration::from_secs(5)));
-        let (shared, session, slot) = (self.clone(), session.clone(), slot.clone());
+        let (shared, slot) = (self.clone(), slot.clone());
+        let session = Arc::new(session.clone());
         let lives = Arc::new(AtomicBool::new(false));
         Child::new(spec, move |supervisor| {
             let arguments = (shared.clone(), Some(session.clone()));

@@ -21,7 +21,9 @@ use crate::{
     },
     run::operations,
     session::{SessionFold, SessionLog},
-    vocabulary::{Artifact, ArtifactInfo, RunId, Scope, SessionId, Timestamp},
+    vocabulary::{
+        Artifact, ArtifactInfo, Data, Entry, JournalId, Part, RunId, Scope, SessionId, Timestamp,
+    },
 };
 
 /// How many sessions are read at once.
@@ -111,7 +113,7 @@ impl Sessions {
     /// read.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn list(&self, mut query: SessionQuery) -> Result<SessionPage, SystemError> {
         if let Acting::Owner(owner) = self.acting() {
             query.owner = Some(owner.to_string());
@@ -151,13 +153,43 @@ impl Sessions {
     /// The turns of a session.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn log(&self, session: &SessionId) -> Result<SessionLog, SystemError> {
         let lines = self.store.journal(session.clone().into(), 0).await?;
         let log = SessionLog::of(&lines, session)?;
         self.acting()
             .check(log.owner.as_deref(), Use::Look, session)?;
         Ok(log)
+    }
+
+    /// A file of a turn that counts, by the turn's number and the file's place among
+    /// [`LoggedTurn::files`](crate::session::LoggedTurn::files), from 0. `None` where there is none.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub async fn file(
+        &self,
+        session: &SessionId,
+        turn: u64,
+        place: usize,
+    ) -> Result<Option<Data>, SystemError> {
+        let log = self.log(session).await?;
+        let Some(turn) = log.turns.iter().find(|logged| logged.number == turn) else {
+            return Ok(None);
+        };
+        let journal = JournalId::from(session.clone());
+        let lines = self.store.read(journal.clone(), turn.entry, 1).await?;
+        let Some(line) = lines.first() else {
+            return Ok(None);
+        };
+        let Entry::TurnStarted(turn) = line.decode(&journal)? else {
+            return Ok(None);
+        };
+        let mut files = turn.message.parts.iter().filter_map(|part| match part {
+            Part::Data(data) => Some(data),
+            _ => None,
+        });
+        Ok(files.nth(place).cloned())
     }
 
     /// The party that asks for these sessions.
@@ -187,7 +219,7 @@ impl Sessions {
     /// The values of a scope of state, by key.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn state(
         &self,
         session: &SessionId,
@@ -205,7 +237,7 @@ impl Sessions {
     /// one run, [`Scope::Run`], is not one of a session.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn artifacts(
         &self,
         session: &SessionId,
@@ -223,7 +255,7 @@ impl Sessions {
     /// An artifact of a scope with its content: the latest version, or the given one.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn artifact(
         &self,
         session: &SessionId,

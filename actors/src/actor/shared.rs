@@ -34,7 +34,7 @@ const CLOCK_JUMPS: usize = 16;
 
 /// The state that the actors of a System share.
 pub(crate) struct Shared {
-    pub(crate) services: Services,
+    pub(crate) services: Arc<Services>,
     pub(crate) limits: SystemOptions,
     pub(super) teams: RwLock<BTreeMap<String, TeamEntry>>,
     /// Whether this System recovers runs and sends the turns of schedules by itself.
@@ -55,6 +55,8 @@ pub(crate) struct Shared {
     pub(super) idle: Mutex<VecDeque<IdleAgent>>,
     /// Tells the scheduler that a schedule was kept or let go.
     pub(super) schedules: Notify,
+    /// Tells that the toolsets of a team have other tools.
+    pub(super) other_tools: Notify,
     pub(super) clock_jumps: Mutex<VecDeque<ClockJump>>,
     pub(super) stopped: AtomicBool,
     /// The store of teams that keep their runs in memory, if there are any.
@@ -69,7 +71,7 @@ pub(crate) struct TeamEntry {
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) digest: Digest,
     /// The definition as it was given, with toolsets by their names.
-    spec: Arc<TeamSpec>,
+    pub(super) spec: Arc<TeamSpec>,
     pub(crate) bytes: Arc<[u8]>,
     /// The code that its runs find under the names of its definition.
     pub(crate) registry: Arc<Registry>,
@@ -152,6 +154,7 @@ impl Shared {
         };
         // If two callers see the change at once, either may win: both have read the toolsets since.
         self.teams.write().insert(name.to_owned(), changed.clone());
+        self.other_tools.notify_one();
         Some(changed)
     }
 
@@ -173,7 +176,7 @@ impl Shared {
     /// the one that carried the run.
     pub(crate) fn carries(&self, session: &SessionId, row: &RunRow) -> bool {
         let teams = self.teams.read();
-        let team = teams.get(&session.team);
+        let team = teams.get(&*session.team);
         team.is_some_and(|entry| entry.check_code_of(row).is_ok())
     }
 

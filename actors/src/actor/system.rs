@@ -8,6 +8,7 @@ mod pruning;
 mod recovery;
 mod reloading;
 mod schedules;
+mod tool_sources;
 mod tree;
 
 use std::{
@@ -25,6 +26,7 @@ pub(crate) use tree::Nothing;
 use super::{
     SystemError,
     acting::{Acting, Use},
+    agent_command::AgentCommand,
     relay::Relays,
     shared::Shared,
     supervisor::{ChildInfo, Supervisor},
@@ -32,6 +34,7 @@ use super::{
 use crate::{
     contract::{ClockJump, RunFilter, RunRow, StoreError, StoreHandle},
     definition::TeamSpec,
+    vocabulary::RunId,
 };
 
 /// How many rows of the index are read at once by what reads all that are open.
@@ -81,7 +84,7 @@ impl System {
     /// owner](Self::acting_for) leaves out the runs of other owners.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, SystemError> {
         self.visible(self.0.services.store.runs(filter).await?)
             .await
@@ -113,7 +116,7 @@ impl System {
     /// leaves them alone; the later program takes them up.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn newer_runs(&self) -> Result<Vec<(RunRow, StoreError)>, SystemError> {
         let mut filter = RunFilter::open();
         filter.roots = true;
@@ -128,6 +131,13 @@ impl System {
     /// had slept, either way when somebody corrected the clock.
     pub fn clock_jumps(&self) -> Vec<ClockJump> {
         self.0.clock_jumps.lock().iter().copied().collect()
+    }
+
+    /// Kills the task that carries a run here. `false` where there is none.
+    pub(crate) fn kill_run(&self, run: RunId) -> bool {
+        let live = &self.0.services.previewer.live;
+        live.tell_host(run, AgentCommand::Kill(run));
+        live.is_live(run)
     }
 
     /// The store.
@@ -157,7 +167,7 @@ impl System {
     /// store is closed.
     ///
     /// # Errors
-    /// What the store fails with when it is closed.
+    /// The error of a closed store.
     pub async fn stop(&self) -> Result<(), SystemError> {
         self.0.stopped.store(true, Ordering::Release);
         self.0.services.previewer.live.let_go();

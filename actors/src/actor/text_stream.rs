@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use futures_util::stream::{Stream, unfold};
+
 use super::{EventStream, SystemError};
 use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId, RunResult};
 
@@ -74,7 +76,7 @@ impl TextStream {
     /// It may be dropped while it waits (in `select!`) without losing a piece.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn next(&mut self) -> Option<Result<TextDelta, SystemError>> {
         loop {
             match self.events.next().await? {
@@ -86,6 +88,14 @@ impl TextStream {
                 Err(error) => return Some(Err(error.into())),
             }
         }
+    }
+
+    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
+    pub fn into_stream(self) -> impl Stream<Item = Result<TextDelta, SystemError>> + Send {
+        unfold(
+            self,
+            |mut text| async move { Some((text.next().await?, text)) },
+        )
     }
 
     fn take(&mut self, record: EventRecord) -> Option<TextDelta> {

@@ -2,7 +2,6 @@
 
 use std::{
     borrow::Cow,
-    collections::HashMap,
     panic::AssertUnwindSafe,
     pin::pin,
     sync::{
@@ -14,8 +13,6 @@ use std::{
 };
 
 use futures_util::FutureExt;
-use jsonschema::Validator;
-use parking_lot::Mutex;
 
 use super::previewer::Previewer;
 use crate::{
@@ -23,26 +20,18 @@ use crate::{
         BoxFuture, Change, Credential, Entropy, InterceptorHandle, NextTool, Reconciled, Telling,
         ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
-    run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::fit},
+    run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::fits},
     safety,
     vocabulary::{
-        Arguments, Effect, Preview, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
+        Arguments, Effect, Preview, ToolCall, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
     },
 };
-
-/// How many compiled schemas are kept for tools of one name.
-const VALIDATORS: usize = 8;
-
-/// A compiled schema, with the definition from which it was made.
-type Compiled = (Arc<ToolDefinition>, Arc<Validator>);
 
 /// Calls tools.
 pub(crate) struct ToolCaller {
     timeout: Duration,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
-    /// Compiled schemas, by the tool's name: the latest of them.
-    validators: Mutex<HashMap<String, Vec<Compiled>>>,
 }
 
 impl ToolCaller {
@@ -51,7 +40,6 @@ impl ToolCaller {
             timeout,
             entropy,
             previews,
-            validators: Mutex::default(),
         }
     }
 
@@ -65,7 +53,7 @@ impl ToolCaller {
                 return ToolEnd::Result(result).into();
             }
         };
-        let arguments = match self.fitting(&invocation.definition, &call.arguments) {
+        let arguments = match arguments_of(&invocation.definition, &call.arguments) {
             Ok(arguments) => arguments,
             Err(fault) => {
                 return ToolEnd::Result(ToolResult::new(call, ToolStatus::Error, fault)).into();
@@ -75,7 +63,7 @@ impl ToolCaller {
         self.previews
             .preview(invocation.run, || Preview::ToolStarted {
                 operation,
-                call: call.clone(),
+                call: ToolCall::clone(call),
             });
         let cx = self.context(invocation);
         let telling = Telling::default();
@@ -85,9 +73,9 @@ impl ToolCaller {
         } else {
             let (around, made) = ((&**chain, &telling), AtomicU32::new(0));
             let calling = (tool, arguments);
-            let output = self
-                .intercepted(invocation, calling, around, &made, cx)
-                .await;
+            let output = self.intercepted(invocation, calling, around, &made, cx);
+            // Few tools have interceptors, and the calls of the others keep no room for them.
+            let output = Box::pin(output).await;
             (output, made.into_inner())
         };
         let took = self.previews.clock.monotonic().since(began).as_millis();
@@ -118,7 +106,7 @@ impl ToolCaller {
             Box::pin(async move {
                 // Arguments that an interceptor changed must fit as well.
                 if arguments.text() != given {
-                    let fitting = self.fitting(definition, &arguments);
+                    let fitting = arguments_of(definition, &arguments);
                     arguments = fitting.map_err(ToolError::new)?;
                 }
                 if once && made.load(Ordering::Relaxed) > 0 {
@@ -139,7 +127,8 @@ impl ToolCaller {
             })
         };
         let clock = &self.previews.clock;
-        let next = NextTool::new(chain, &real, definition, clock, &self.entropy).telling(telling);
+        let what = (definition, &tool.callee());
+        let next = NextTool::new(chain, &real, what, clock, &self.entropy).telling(telling);
         let output = AssertUnwindSafe(next.call(fitting.clone(), cx))
             .catch_unwind()
             .await;
@@ -246,38 +235,16 @@ impl ToolCaller {
             .with_continued(invocation.continued.clone())
             .with_state(invocation.kept.clone())
             .with_origin(invocation.origin.clone())
-            .previews(self.previews.sink(run))
+            .previews(invocation.previews.clone())
     }
+}
 
-    /// The arguments as the tool gets them, if they fit its schema, or why not, in words for the model.
-    fn fitting(
-        &self,
-        definition: &Arc<ToolDefinition>,
-        arguments: &Arguments,
-    ) -> Result<Arguments, String> {
-        let fitting = self
-            .validator(definition)
-            .and_then(|validator| fit(&validator, arguments));
-        fitting.map_err(|fault| format!("{fault} Send the call again."))
-    }
-
-    fn validator(&self, definition: &Arc<ToolDefinition>) -> Result<Arc<Validator>, String> {
-        let mut validators = self.validators.lock();
-        let known = validators.get(&definition.name);
-        let same = |(of, _): &&Compiled| Arc::ptr_eq(of, definition) || of == definition;
-        if let Some((_, validator)) = known.and_then(|known| known.iter().find(same)) {
-            return Ok(validator.clone());
-        }
-        let validator = jsonschema::validator_for(&definition.parameters)
-            .map_err(|error| format!("The schema of {} is wrong: {error}.", definition.name))?;
-        let compiled = Arc::new(validator);
-        let known = validators.entry(definition.name.clone()).or_default();
-        if known.len() >= VALIDATORS {
-            known.remove(0);
-        }
-        known.push((definition.clone(), compiled.clone()));
-        Ok(compiled)
-    }
+/// The arguments as the tool gets them, if they fit its schema, or why not, in words for the model.
+fn arguments_of(
+    definition: &Arc<ToolDefinition>,
+    arguments: &Arguments,
+) -> Result<Arguments, String> {
+    fits(definition, arguments).map_err(|fault| format!("{fault} Send the call again."))
 }
 
 /// A call whose end the tool did not report: in doubt when it must not be repeated.

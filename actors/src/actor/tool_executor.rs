@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
-    hash::{DefaultHasher, Hash as _, Hasher as _},
+    future::ready,
     panic::resume_unwind,
     pin::Pin,
     sync::Arc,
@@ -21,15 +21,15 @@ use tokio::{
 };
 
 use super::{
-    call_table::{Asked, CallKey, CallTable, Manner},
-    fair_slots::{FairSlots, SlotCounts},
+    call_table::CallTable,
+    fair_slots::{FairSlots, Permit, SlotCounts},
     previewer::Previewer,
     tool_call::ToolCaller,
 };
 use crate::{
     contract::{BoxFuture, Clock, Entropy, ToolPace},
-    run::{Called, ToolEnd, ToolInvocation, ToolSlot},
-    vocabulary::{CallDigest, Effect, ToolCall, ToolDefinition},
+    run::{Asked, CallKey, Called, Carried, Manner, ToolEnd, ToolInvocation, ToolSlot},
+    vocabulary::{Effect, ToolDefinition},
 };
 
 /// The settings of tool calls.
@@ -66,7 +66,7 @@ impl Default for ExecutorOptions {
 /// call belongs to its operation: a restarted run finds it again with the keeper of
 /// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.
 pub(crate) struct ToolExecutor {
-    pub(crate) calls: CallTable<Called<ToolEnd>>,
+    pub(crate) calls: Arc<CallTable<Called<ToolEnd>>>,
     caller: ToolCaller,
     slots: FairSlots,
     /// The slots of tools with a bound of their own, each with the tool's first name.
@@ -154,20 +154,6 @@ impl Future for Watched {
     }
 }
 
-/// A digest of the tool, the arguments and the model's id of a call: a result carries that id, so it belongs to a call with
-/// the same id only.
-fn asked(call: &ToolInvocation) -> Asked {
-    let mut hasher = DefaultHasher::new();
-    let ToolCall {
-        id,
-        name,
-        arguments,
-        ..
-    } = &call.call;
-    (name, arguments.text(), id).hash(&mut hasher);
-    CallDigest(hasher.finish()).into()
-}
-
 impl ToolExecutor {
     pub(crate) fn new(
         options: ExecutorOptions,
@@ -176,7 +162,7 @@ impl ToolExecutor {
     ) -> Self {
         let clock = previews.clock.clone();
         Self {
-            calls: CallTable::default(),
+            calls: Arc::default(),
             caller: ToolCaller::new(options.timeout, entropy, previews),
             slots: FairSlots::new(options.concurrency),
             by_tool: Mutex::default(),
@@ -192,53 +178,63 @@ impl ToolExecutor {
         self: Arc<Self>,
         call: Arc<ToolInvocation>,
         reconcile: bool,
-    ) -> BoxFuture<'static, Called<ToolEnd>> {
-        let key = (call.run, call.operation);
-        let once = call.definition.effect == Effect::Once;
+    ) -> Carried<Called<ToolEnd>> {
         let manner = Manner {
-            key,
-            asked: asked(&call),
+            key: (call.run, call.operation),
+            asked: Asked::Tool(call.clone()),
             unwanted: call.cancelled.clone(),
-            settles: once,
+            settles: call.definition.effect == Effect::Once,
         };
-        let pace = call.code.as_ref().ok().map(|code| code.tool.pace().clone());
-        let tool = call.definition.clone();
-        // The future is boxed from the beginning: one that is moved into another takes its room
-        // twice.
+        if !self.calls.is_away() {
+            return self.begin(manner, call, reconcile);
+        }
+        Carried::alone(Box::pin(async move {
+            match self.calls.join(&manner).await {
+                Some(end) => end,
+                None => self.begin(manner, call, reconcile).await,
+            }
+        }))
+    }
+
+    fn begin(
+        self: Arc<Self>,
+        manner: Manner,
+        call: Arc<ToolInvocation>,
+        reconcile: bool,
+    ) -> Carried<Called<ToolEnd>> {
+        let key = manner.key;
+        if manner.settles && !reconcile && !self.begun.lock().insert(key) {
+            let reason = "the tool executor was restarted in the middle of it";
+            let end = ToolEnd::InDoubt(reason.into()).into();
+            return Carried::alone(Box::pin(ready(end)));
+        }
+        // Code that blocks must not keep its run from being cancelled, so a call has a task of its own until its tool has
+        // shown that it gives its thread back at once. On a runtime with one thread a task of its own would block that
+        // thread as well.
+        let several = self.options.own_tasks
+            || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
+        let code = call.code.as_ref().ok();
+        let watched = code.map(|code| (code.tool.pace().clone(), call.definition.clone()));
         let work = self.clone().work(call, reconcile).boxed();
-        Box::pin(async move {
-            if let Some(end) = self.calls.join(&manner).await {
-                return end;
-            }
-            if once && !reconcile && !self.begun.lock().insert(key) {
-                let reason = "the tool executor was restarted in the middle of it";
-                return ToolEnd::InDoubt(reason.into()).into();
-            }
-            // Code that blocks must not keep its run from being cancelled, so a call has a task of
-            // its own until its tool has shown that it gives its thread back at once. On a runtime
-            // with one thread a task of its own would block that thread as well.
-            let several = self.options.own_tasks
-                || Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;
-            let work = match pace {
-                Some(pace) if several => {
-                    let is_quick = pace.is_quick();
-                    let watched = Watched {
-                        work,
-                        tool,
-                        pace,
-                        clock: self.clock.clone(),
-                        longest: Duration::ZERO,
-                    };
-                    match is_quick {
-                        true => watched.boxed(),
-                        false => self.own_task(key, watched),
-                    }
+        let work = match watched {
+            Some((pace, tool)) if several => {
+                let is_quick = pace.is_quick();
+                let watched = Watched {
+                    work,
+                    tool,
+                    pace,
+                    clock: self.clock.clone(),
+                    longest: Duration::ZERO,
+                };
+                match is_quick {
+                    true => watched.boxed(),
+                    false => self.own_task(key, watched),
                 }
-                None if several => self.own_task(key, work),
-                _ => work,
-            };
-            self.calls.carry(manner, work).await
-        })
+            }
+            None if several => self.own_task(key, work),
+            _ => work,
+        };
+        self.calls.carry(manner, work)
     }
 
     fn own_task(
@@ -264,33 +260,41 @@ impl ToolExecutor {
 
     async fn end_of(&self, call: &ToolInvocation, reconcile: bool) -> Called<ToolEnd> {
         let _slot = match &call.slot {
-            Some(slot) => slot.clone(),
-            None => self.slot(call).await,
+            Some(slot) => Either::Left(slot.clone()),
+            None => Either::Right(self.permits(call).await),
         };
         if call.cancelled.is_cancelled() {
             // The call was cancelled while it waited for its slot.
             ToolEnd::DidNotHappen.into()
         } else if reconcile {
-            self.caller.reconcile(call).await.into()
+            Box::pin(self.caller.reconcile(call)).await.into()
         } else {
             self.caller.call(call).await
         }
     }
 
-    /// Waits for a slot of the call's tool, and then for one of all tools.
+    /// A slot that the call can hold before it begins.
     pub(crate) fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {
+        let permits = self.permits(call);
+        Box::pin(async move { Arc::new(permits.await) as ToolSlot })
+    }
+
+    /// Waits for a slot of the call's tool, and then for one of all tools.
+    fn permits(
+        &self,
+        call: &ToolInvocation,
+    ) -> impl Future<Output = (Option<Permit>, Permit)> + Send + use<> {
         let bound = call.definition.concurrency.zip(call.code.as_ref().ok());
         let of_tool = bound
             .map(|(bound, code)| self.slots_of(code.tool.address(), &call.definition.name, bound));
         let (of_all, root) = (self.slots.clone(), call.root);
-        Box::pin(async move {
+        async move {
             let of_tool = match of_tool {
                 Some(slots) => Some(slots.acquire(root).await),
                 None => None,
             };
-            let of_all = of_all.acquire(root).await;
-            Arc::new((of_tool, of_all)) as ToolSlot
-        })
+            (of_tool, of_all.acquire(root).await)
+        }
     }
 
     /// The slots of one tool, under whatever names agents call it.

@@ -10,7 +10,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    contract::{Batch, ItemBody, MailboxItem, PostedTurn, StoreError},
+    contract::{Batch, ForwardedTurn, ItemBody, MailboxItem, StoreError},
     session::Turn,
     vocabulary::{JournalId, Message, RunId, SessionId, Timestamp},
 };
@@ -36,7 +36,7 @@ impl Shared {
     pub(crate) async fn say(
         self: &Arc<Self>,
         session: &SessionId,
-        turn: Turn,
+        turn: &Turn,
     ) -> Result<RunId, SystemError> {
         let _admission = self.admit()?;
         let mut tries = 1;
@@ -85,7 +85,7 @@ impl Shared {
         }
         // A turn that was refused may be said again, so each post has an id of its own.
         let item = format!("begin/{}", self.services.fresh_id());
-        let body = ItemBody::Begin(Box::new(posted(session, id, &turn)));
+        let body = ItemBody::ForwardedTurn(Box::new(posted(session, id, &turn)));
         let item = MailboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
         self.services
@@ -107,7 +107,7 @@ impl Shared {
             }
             if clock.monotonic().since(looked) >= OWNER_LOOK {
                 looked = clock.monotonic();
-                match self.say(session, turn.clone()).await {
+                match self.say(session, &turn).await {
                     Err(SystemError::Store(error)) if error.is_elsewhere() => {}
                     Err(SystemError::Overloaded { .. }) => {}
                     said => {
@@ -156,7 +156,7 @@ impl Shared {
     ) -> Result<Option<Result<RunId, String>>, SystemError> {
         let told = answer_to(mine);
         for item in self.services.store.mailbox(session.clone().into()).await? {
-            if let ItemBody::Begun { turn } = item.body
+            if let ItemBody::ForwardedTurnEnded { turn } = item.body
                 && item.id == told
             {
                 self.settle(session, &told, None).await?;
@@ -189,15 +189,18 @@ impl Shared {
             return Ok(());
         }
         let items = store.mailbox(journal).await?;
-        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::Turn { .. });
+        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn { .. });
         if items.iter().any(is_turn)
             && let Ok(agent) = self.agent_of(session).await
         {
-            let _ = agent.cast(AgentCommand::Posted);
+            let _ = agent.cast(AgentCommand::SteeringTurnsWait);
         }
         // Each is begun once, however often the mailbox is read while it waits for its turn.
         let items = items.into_iter().filter(|item| {
-            let is_posted = matches!(item.body, ItemBody::Begin(_) | ItemBody::Begun { .. });
+            let is_posted = matches!(
+                item.body,
+                ItemBody::ForwardedTurn(_) | ItemBody::ForwardedTurnEnded { .. }
+            );
             is_posted && self.beginning.lock().insert(item.id.clone())
         });
         let begun = items.map(|item| async move {
@@ -223,15 +226,15 @@ impl Shared {
     ) -> Result<(), SystemError> {
         let now = self.services.clock.now();
         let posted = match item.body {
-            ItemBody::Begin(posted) => *posted,
+            ItemBody::ForwardedTurn(posted) => *posted,
             // The sender has stopped waiting for this answer.
-            ItemBody::Begun { .. } if now.since(item.at) > TOLD_FOR => {
+            ItemBody::ForwardedTurnEnded { .. } if now.since(item.at) > TOLD_FOR => {
                 return self.settle(session, &item.id, None).await;
             }
             _ => return Ok(()),
         };
         let run = RunId::of_turn(session, &posted.turn);
-        let told = match self.say(session, turn_of(posted)).await {
+        let told = match self.say(session, &turn_of(posted)).await {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
             Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
@@ -254,7 +257,8 @@ impl Shared {
         let mailbox = JournalId::from(session.clone());
         batch.taken.push((mailbox.clone(), item.to_owned()));
         if let Some((turn, now)) = told {
-            let told = MailboxItem::new(answer_to(item), now, ItemBody::Begun { turn });
+            let told =
+                MailboxItem::new(answer_to(item), now, ItemBody::ForwardedTurnEnded { turn });
             batch.posts.push((mailbox, told));
         }
         self.services.store.commit_one(batch).await?;
@@ -267,8 +271,8 @@ fn answer_to(item: &str) -> String {
     format!("begun/{item}")
 }
 
-fn posted(session: &SessionId, id: String, turn: &Turn) -> PostedTurn {
-    PostedTurn {
+fn posted(session: &SessionId, id: String, turn: &Turn) -> ForwardedTurn {
+    ForwardedTurn {
         session: session.clone(),
         turn: id,
         message: Message::clone(&turn.message),
@@ -281,7 +285,7 @@ fn posted(session: &SessionId, id: String, turn: &Turn) -> PostedTurn {
     }
 }
 
-fn turn_of(posted: PostedTurn) -> Turn {
+fn turn_of(posted: ForwardedTurn) -> Turn {
     let mut turn = Turn::from(posted.message)
         .id(posted.turn)
         .budget(posted.budget);

@@ -58,7 +58,7 @@ impl VolatileTeams {
 
     async fn holds(&self, journal: &JournalId) -> Result<bool, StoreError> {
         match journal {
-            JournalId::Session(session) => Ok(self.teams.contains(&session.team)),
+            JournalId::Session(session) => Ok(self.teams.contains(&*session.team)),
             JournalId::Run(run) => self.has(*run).await,
         }
     }
@@ -263,7 +263,7 @@ impl State for VolatileTeams {
     }
 
     async fn checkpoint(&self, session: SessionId) -> Result<Option<Vec<u8>>, StoreError> {
-        let in_memory = self.teams.contains(&session.team);
+        let in_memory = self.teams.contains(&*session.team);
         ask!(self, in_memory, checkpoint(session))
     }
 
@@ -272,7 +272,7 @@ impl State for VolatileTeams {
         session: SessionId,
         bytes: Option<Vec<u8>>,
     ) -> Result<(), StoreError> {
-        let in_memory = self.teams.contains(&session.team);
+        let in_memory = self.teams.contains(&*session.team);
         ask!(self, in_memory, put_checkpoint(session, bytes))
     }
 }
@@ -339,7 +339,7 @@ impl Index for VolatileTeams {
             page.after = rows.last().cloned();
             let seen = rows
                 .into_iter()
-                .filter(|row| !self.teams.contains(&row.session.team));
+                .filter(|row| !self.teams.contains(&*row.session.team));
             let before = found.len();
             found.extend(seen);
             wanted = wanted.saturating_sub(found.len() - before);
@@ -377,7 +377,7 @@ impl Deletion for VolatileTeams {
         session: SessionId,
         limit: usize,
     ) -> Result<Deleted, StoreError> {
-        match self.teams.contains(&session.team) {
+        match self.teams.contains(&*session.team) {
             true => Deletion::delete_session(&self.memory, session, limit).await,
             false => {
                 deletion(&self.durable)?

@@ -11,7 +11,7 @@ use crate::vocabulary::Digest;
 pub const REFERRING: &str = "artifact-versions:";
 
 /// The scope that holds the latest version of each artifact of a scope, under its name.
-pub fn latest(scope: &str) -> String {
+pub(crate) fn latest(scope: &str) -> String {
     format!("artifacts:{scope}")
 }
 

@@ -46,7 +46,7 @@ pub struct Append {
     /// The run's row in the index as it is after these entries, when it changed. With
     /// `expected` 0 and `epoch` 1 it makes the run, owned by this process; a session's journal,
     /// which has no row, is made by such an append without one.
-    pub row: Option<Box<RunRow>>,
+    pub row: Option<Arc<RunRow>>,
 }
 
 impl Append {
@@ -63,8 +63,8 @@ impl Append {
 
     /// Sets the run's row in the index.
     #[must_use]
-    pub fn row(mut self, row: RunRow) -> Self {
-        self.row = Some(Box::new(row));
+    pub fn row(mut self, row: impl Into<Arc<RunRow>>) -> Self {
+        self.row = Some(row.into());
         self
     }
 }

@@ -132,7 +132,7 @@ pub(crate) async fn check_finished(store: &StoreHandle) -> Result<(), StoreError
 struct Copy<'s, P> {
     from: &'s StoreHandle,
     to: &'s StoreHandle,
-    /// What is committed next.
+    /// The lines that are committed next.
     batch: Batch,
     rows: usize,
     bytes: usize,

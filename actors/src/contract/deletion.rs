@@ -61,7 +61,7 @@ pub struct Expiry {
     pub limit: usize,
 }
 
-/// What a call of [`Deletion::delete_tree`] or
+/// The result of a call of [`Deletion::delete_tree`] or
 /// [`Deletion::delete_session`] deleted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -72,7 +72,7 @@ pub struct EmbeddingSpace {
     pub name: String,
     /// How many numbers a vector has.
     pub dimension: usize,
-    /// What makes two texts alike.
+    /// The measure by which two texts are alike.
     pub kind: EmbeddingKind,
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for EmbeddingSpace {
     }
 }
 
-/// What makes two texts alike.
+/// The measure by which two texts are alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EmbeddingKind {

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    BoxFuture, Clock, Entropy, ModelContext, ModelError, Origin, ToolContext, ToolError, ToolOutput,
+    BoxFuture, Callee, Clock, Entropy, ModelContext, ModelError, Origin, ToolContext, ToolError,
+    ToolOutput,
 };
 use crate::vocabulary::{
     Arguments, CallReport, Effect, ModelRequest, ModelResponse, OperationId, RunId, Timestamp,
@@ -90,9 +91,9 @@ pub struct Unattempted<'a> {
     pub operation: OperationId,
     /// On whose behalf the call would have been made.
     pub origin: &'a Origin,
-    /// What the model reads.
+    /// The text that the model reads.
     pub result: &'a ToolResult,
-    /// Who answered, and the arguments after all changes.
+    /// The person or rule that answered, and the arguments after all changes.
     pub call: &'a CallReport,
 }
 
@@ -205,14 +206,14 @@ impl Telling {
 }
 
 /// Makes the real attempt at a model call.
-pub type RealModel<'a> = &'a (
+pub(crate) type RealModel<'a> = &'a (
         dyn Fn(ModelRequest, ModelContext) -> BoxFuture<'a, Result<ModelResponse, ModelError>>
             + Send
             + Sync
     );
 
 /// Makes the real attempt at a tool call.
-pub type RealTool<'a> = &'a (
+pub(crate) type RealTool<'a> = &'a (
         dyn Fn(Arguments, ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> + Send + Sync
     );
 
@@ -221,6 +222,7 @@ pub type RealTool<'a> = &'a (
 pub struct NextModel<'a> {
     rest: &'a [InterceptorHandle],
     real: RealModel<'a>,
+    callee: &'a Callee,
     clock: &'a Arc<dyn Clock>,
     entropy: &'a Arc<dyn Entropy>,
     telling: Option<&'a Telling>,
@@ -231,12 +233,14 @@ impl<'a> NextModel<'a> {
     pub fn new(
         chain: &'a [InterceptorHandle],
         real: RealModel<'a>,
+        callee: &'a Callee,
         clock: &'a Arc<dyn Clock>,
         entropy: &'a Arc<dyn Entropy>,
     ) -> Self {
         Self {
             rest: chain,
             real,
+            callee,
             clock,
             entropy,
             telling: None,
@@ -248,6 +252,11 @@ impl<'a> NextModel<'a> {
     pub fn telling(mut self, telling: &'a Telling) -> Self {
         self.telling = Some(telling);
         self
+    }
+
+    /// The model that the call reaches. A request has only its name, and agents may have different models of one name.
+    pub fn callee(&self) -> &'a Callee {
+        self.callee
     }
 
     /// Passes this request on. Each call is another attempt.
@@ -291,6 +300,7 @@ pub struct NextTool<'a> {
     rest: &'a [InterceptorHandle],
     real: RealTool<'a>,
     definition: &'a Arc<ToolDefinition>,
+    callee: &'a Callee,
     clock: &'a Arc<dyn Clock>,
     entropy: &'a Arc<dyn Entropy>,
     telling: Option<&'a Telling>,
@@ -301,7 +311,7 @@ impl<'a> NextTool<'a> {
     pub fn new(
         chain: &'a [InterceptorHandle],
         real: RealTool<'a>,
-        definition: &'a Arc<ToolDefinition>,
+        (definition, callee): (&'a Arc<ToolDefinition>, &'a Callee),
         clock: &'a Arc<dyn Clock>,
         entropy: &'a Arc<dyn Entropy>,
     ) -> Self {
@@ -309,6 +319,7 @@ impl<'a> NextTool<'a> {
             rest: chain,
             real,
             definition,
+            callee,
             clock,
             entropy,
             telling: None,
@@ -338,6 +349,11 @@ impl<'a> NextTool<'a> {
     /// The tool.
     pub fn definition(&self) -> &'a Arc<ToolDefinition> {
         self.definition
+    }
+
+    /// The tool that the call reaches. A definition has only its name, and agents may have different tools of one name.
+    pub fn callee(&self) -> &'a Callee {
+        self.callee
     }
 
     /// Whether the call may be made more than once.

@@ -1,4 +1,4 @@
-//! What a store holds, by name.
+//! The contents of a store, by name.
 
 use crate::vocabulary::{Digest, JournalId};
 

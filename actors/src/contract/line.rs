@@ -100,7 +100,7 @@ pub enum EntryError {
     Newer {
         /// The entry's format, where the entry names one.
         format: Option<u32>,
-        /// What is unknown.
+        /// The unknown part.
         reason: String,
     },
     /// It begins the journal of a run of a format from before the first that is read.
@@ -112,7 +112,7 @@ pub enum EntryError {
     /// It is no JSON object.
     #[error("{reason}")]
     Damaged {
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }

@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::vocabulary::{Entry, RunStart, canonical};
+use crate::vocabulary::{Entry, RunEnd, RunStart, TurnEnd, canonical};
 
 /// Room for an entry's text while it is written, in bytes. Most entries fit, so that growing does not copy them again
 /// and again.
@@ -62,13 +62,23 @@ impl AsText for Entry {
     }
 }
 
-/// The first entry of a run, which shares its content with the run.
-impl AsText for Arc<RunStart> {
-    fn write(&self, into: &mut Vec<u8>) {
-        into.extend_from_slice(b"{\"run_started\":");
-        let _ = canonical::write_as_given(&**self, into);
-        into.push(b'}');
-    }
+macro_rules! shared_entries {
+    ($($content:ty: $name:literal;)*) => {$(
+        impl AsText for Arc<$content> {
+            fn write(&self, into: &mut Vec<u8>) {
+                into.extend_from_slice(concat!("{\"", $name, "\":").as_bytes());
+                let _ = canonical::write_as_given(&**self, into);
+                into.push(b'}');
+            }
+        }
+    )*};
+}
+
+// Entries that share their content with a run or its session.
+shared_entries! {
+    RunStart: "run_started";
+    RunEnd: "run_ended";
+    TurnEnd: "turn_ended";
 }
 
 impl LineText {
@@ -136,7 +146,7 @@ mod tests {
     use super::*;
     use crate::{
         contract::Line,
-        vocabulary::{Digest, Message, RunId, Timestamp},
+        vocabulary::{Digest, Message, Outcome, RunId, Spent, Timestamp},
     };
 
     #[test]
@@ -152,5 +162,13 @@ mod tests {
         // It is written once for all copies.
         assert_eq!(later.text.as_ptr(), copy.text.as_ptr());
         assert_eq!(Line::later(at, Arc::new(start)), encoded);
+        let end = TurnEnd::new(run, "desk", vec![Arc::new(Message::user("a\n"))]);
+        let entry = Entry::TurnEnded(Box::new(end.clone()));
+        let encoded = Line::encode(at, &entry).unwrap();
+        assert_eq!(Line::later(at, Arc::new(end)), encoded);
+        let end = RunEnd::of(&Ok(Outcome::answer("\"done\"")), Spent::default());
+        let entry = Entry::RunEnded(Box::new(end.clone()));
+        let encoded = Line::encode(at, &entry).unwrap();
+        assert_eq!(Line::later(at, Arc::new(end)), encoded);
     }
 }

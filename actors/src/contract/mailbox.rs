@@ -1,4 +1,4 @@
-//! What reaches a run or a session from outside.
+//! All that reaches a run or a session from outside.
 
 use std::sync::Arc;
 
@@ -64,10 +64,11 @@ pub enum ItemBody {
     Steer(Message),
     /// A turn in a session's mailbox, from which the run that is under way takes it. If no run does, it becomes a turn
     /// of its own.
-    Turn {
+    #[serde(rename = "turn")]
+    SteeringTurn {
         /// The caller's id of it.
         turn: String,
-        /// What is said.
+        /// The text that is said.
         message: Message,
         /// The speaker.
         owner: Option<String>,
@@ -77,9 +78,11 @@ pub enum ItemBody {
         deadline: Option<Timestamp>,
     },
     /// A turn in the mailbox of a session that another process owns. The session's owner begins its run.
-    Begin(Box<PostedTurn>),
+    #[serde(rename = "begin")]
+    ForwardedTurn(Box<ForwardedTurn>),
     /// Tells the process that posted a turn what became of the turn, where it got no run of its own.
-    Begun {
+    #[serde(rename = "begun")]
+    ForwardedTurnEnded {
         /// The run that received it, or why it was refused.
         turn: Result<RunId, String>,
     },
@@ -102,12 +105,12 @@ pub enum ItemBody {
 
 /// A turn for a session that another process owns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct PostedTurn {
+pub struct ForwardedTurn {
     /// The session.
     pub session: SessionId,
     /// The caller's id of the turn.
     pub turn: String,
-    /// What is said.
+    /// The text that is said.
     pub message: Message,
     /// The speaker.
     pub owner: Option<String>,

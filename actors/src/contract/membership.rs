@@ -1,4 +1,4 @@
-//! What the processes of a store tell each other.
+//! The notices that the processes of a store send each other.
 
 use serde::{Deserialize, Serialize};
 

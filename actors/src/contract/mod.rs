@@ -8,6 +8,7 @@
 
 pub mod artifact_scopes;
 mod batch;
+mod callee;
 mod clock;
 mod copying;
 mod credential;
@@ -35,14 +36,16 @@ mod store_error;
 mod store_handle;
 mod store_methods;
 mod store_wrapper;
+mod suspension;
 mod tool;
 mod tool_access;
 mod tool_pace;
 mod tool_state;
 mod toolset;
+mod typed_tool;
 
-pub use crate::vocabulary::{ApprovalDecision, Approved};
 pub use batch::{Append, Batch, Claim, Committed, StoredLine, TreeLine};
+pub use callee::Callee;
 pub use clock::{Clock, ClockJump, SystemClock};
 pub(crate) use clock::{WallWatch, pause_until};
 pub(crate) use copying::check_finished;
@@ -56,15 +59,14 @@ pub use embedder::{
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
 pub use interceptor::{
-    Emission, Interceptor, InterceptorHandle, NextModel, NextTool, RealModel, RealTool, Telling,
-    Unattempted,
+    Emission, Interceptor, InterceptorHandle, NextModel, NextTool, Telling, Unattempted,
 };
 pub use inventory::Inventory;
 pub use line::{EntryError, Line};
-pub(crate) use line_text::AsText;
-pub use line_text::LineText;
-pub use mailbox::{ItemBody, MailboxItem, PostedTurn};
+pub(crate) use line_text::{AsText, LineText};
+pub use mailbox::{ForwardedTurn, ItemBody, MailboxItem};
 pub use membership::{CarriedTeam, Membership};
+pub(crate) use model::Slot;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};
 pub use news::{News, Notice};
 pub use origin::Origin;
@@ -75,13 +77,17 @@ pub use session_row::{SessionFilter, SessionRow};
 pub use state::{Expected, StateSlot, StateValue, StateWrite};
 pub use store::{Index, Journals, Mailboxes, State, Store};
 pub use store_error::StoreError;
+pub(crate) use store_handle::Commits;
 pub use store_handle::{DynStore, StoreHandle};
 pub use store_wrapper::StoreWrapper;
+pub(crate) use suspension::{Attempts, Surroundings, SuspendableCall};
+pub use suspension::{ModelHost, Suspension};
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
 };
 pub(crate) use tool_pace::ToolPace;
-pub use tool_state::{Change, ToolState};
+pub use tool_state::Change;
+pub(crate) use tool_state::ToolState;
 pub use toolset::{Toolset, ToolsetHandle};
 
 /// A boxed future that can move between threads.

@@ -2,16 +2,13 @@
 
 use std::{
     fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::{Arc, Weak},
     time::Duration,
 };
 
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Origin, PreviewSink};
+use super::{Attempts, BoxFuture, Callee, ModelHost, Origin, PreviewSink, Suspension};
 use crate::vocabulary::{
     Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
     Usage,
@@ -35,10 +32,25 @@ pub trait Model: Send + Sync + 'static {
         String::from("a model")
     }
 
+    /// Checks, without a request, that it can be asked: that its settings fit and its key is there. A System that starts
+    /// tells the fault as a warning, long before somebody asks the first question.
+    ///
+    /// # Errors
+    /// The error that every request would meet.
+    fn ready(&self) -> Result<(), ModelError> {
+        Ok(())
+    }
+
     /// Whether its answers say what they cost, or it costs nothing. Where it does not, a budget in money over it would never
     /// be used up, so a team with both is refused.
     fn is_priced(&self) -> bool {
         true
+    }
+
+    /// Begins the work that the model does beside its calls: a System calls it when it starts, and waits for its end. A model that [suspends](Suspension) its calls looks here for answers to those of earlier
+    /// processes.
+    fn attend(&self, _host: &ModelHost) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
     }
 }
 
@@ -66,14 +78,32 @@ impl ModelHandle {
         self.0.description()
     }
 
+    /// Checks, without a request, that it can be asked. See [`Model::ready`].
+    ///
+    /// # Errors
+    /// The error that every request would meet.
+    pub fn ready(&self) -> Result<(), ModelError> {
+        self.0.ready()
+    }
+
     /// Whether its answers say what they cost. See [`Model::is_priced`].
     pub fn is_priced(&self) -> bool {
         self.0.is_priced()
     }
 
+    /// Begins the work that the model does beside its calls. See [`Model::attend`].
+    pub fn attend<'a>(&'a self, host: &'a ModelHost) -> BoxFuture<'a, ()> {
+        self.0.attend(host)
+    }
+
     /// Whether both are the same model, with one state.
     pub fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// The identity by which interceptors tell it from other models.
+    pub fn callee(&self) -> Callee {
+        Callee::of(&self.0)
     }
 
     /// Identifies it among all models that exist at the same time.
@@ -100,8 +130,10 @@ trait ErasedModel: Send + Sync {
         request: ModelRequest,
         cx: ModelContext,
     ) -> BoxFuture<'_, Result<ModelResponse, ModelError>>;
+    fn ready(&self) -> Result<(), ModelError>;
     fn description(&self) -> String;
     fn is_priced(&self) -> bool;
+    fn attend<'a>(&'a self, host: &'a ModelHost) -> BoxFuture<'a, ()>;
 }
 
 impl<M: Model> ErasedModel for M {
@@ -113,12 +145,20 @@ impl<M: Model> ErasedModel for M {
         Box::pin(Model::respond(self, request, cx))
     }
 
+    fn ready(&self) -> Result<(), ModelError> {
+        Model::ready(self)
+    }
+
     fn description(&self) -> String {
         Model::description(self)
     }
 
     fn is_priced(&self) -> bool {
         Model::is_priced(self)
+    }
+
+    fn attend<'a>(&'a self, host: &'a ModelHost) -> BoxFuture<'a, ()> {
+        Box::pin(Model::attend(self, host))
     }
 }
 
@@ -128,11 +168,17 @@ pub struct ModelContext {
     run: RunId,
     operation: OperationId,
     attempt: u32,
-    /// How many attempts of the call have begun.
-    begun: Arc<AtomicU32>,
+    /// The state that all attempts of the call share.
+    attempts: Arc<Attempts>,
     cancelled: CancellationToken,
     origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
+    slot: Option<Weak<dyn Slot>>,
+}
+
+/// The right of an attempt to run, which it may give back before its end.
+pub(crate) trait Slot: Send + Sync {
+    fn free(&self);
 }
 
 impl ModelContext {
@@ -143,15 +189,8 @@ impl ModelContext {
         attempt: u32,
         cancelled: CancellationToken,
     ) -> Self {
-        Self {
-            run,
-            operation,
-            attempt,
-            begun: Arc::new(AtomicU32::new(attempt)),
-            cancelled,
-            origin: None,
-            previews: None,
-        }
+        let attempts = Arc::new(Attempts::after(attempt));
+        Self::of_call((run, operation), attempts, cancelled).with_attempt(attempt)
     }
 
     /// A context for a call outside of any run, such as in a test of a model.
@@ -171,18 +210,59 @@ impl ModelContext {
         self
     }
 
-    /// Counts the attempts of its call there.
+    /// The context of the next attempt of a call, whose attempts share this.
+    pub(crate) fn of_call(
+        (run, operation): (RunId, OperationId),
+        attempts: Arc<Attempts>,
+        cancelled: CancellationToken,
+    ) -> Self {
+        Self {
+            run,
+            operation,
+            attempt: attempts.begun() + 1,
+            attempts,
+            cancelled,
+            origin: None,
+            previews: None,
+            slot: None,
+        }
+    }
+
+    /// Begins the next of these attempts. An interceptor may have made the context.
     #[must_use]
-    pub(crate) fn counted_by(mut self, begun: Arc<AtomicU32>) -> Self {
-        self.begun = begun;
+    pub(crate) fn beginning(self, attempts: &Arc<Attempts>) -> Self {
+        Self {
+            attempt: attempts.begin(),
+            attempts: attempts.clone(),
+            ..self
+        }
+    }
+
+    /// Holds this slot.
+    #[must_use]
+    pub(crate) fn in_slot(mut self, slot: &Arc<dyn Slot>) -> Self {
+        self.slot = Some(Arc::downgrade(slot));
         self
+    }
+
+    /// The call's means to wait for hours; `None` outside of a run, and in a run that is kept in memory: it ends with its
+    /// process, and another process may come by the answer.
+    pub fn suspension(&self) -> Option<Suspension> {
+        Suspension::of(&self.attempts)
+    }
+
+    /// Gives back the attempt's place among the calls that run at once, for an attempt that does nothing but wait.
+    pub fn free_slot(&self) {
+        if let Some(slot) = self.slot.as_ref().and_then(Weak::upgrade) {
+            slot.free();
+        }
     }
 
     /// Begins another attempt of the call, by a model that asks another in its place: what this attempt has shown is
     /// void. The model's name is the one that observers are shown.
     #[must_use]
     pub fn next_attempt(&self, model: impl Into<String>) -> Self {
-        let attempt = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let attempt = self.attempts.begin();
         if let Some(previews) = &self.previews {
             previews(Preview::ModelStarted {
                 operation: self.operation,
@@ -289,9 +369,9 @@ impl fmt::Debug for ModelContext {
 #[error("{message}")]
 #[non_exhaustive]
 pub struct ModelError {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// What happened and what to do.
+    /// The failure, and the way out.
     pub message: String,
     /// Whether another attempt can help.
     pub retryable: bool,

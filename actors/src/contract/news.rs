@@ -8,7 +8,7 @@ use tokio::sync::watch;
 use super::BoxFuture;
 use crate::vocabulary::RunId;
 
-/// What a store tells its processes, where it tells anything.
+/// The notices of a store to its processes, where it gives any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Notice {

@@ -66,7 +66,7 @@ impl TreePages {
     /// The next entries, in the order of their commits; none if there are no more for now.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn next(&mut self, store: &StoreHandle) -> Result<Vec<TreeLine>, StoreError> {
         let lines = store
             .read_tree(self.root, self.after, self.page.most)
@@ -119,7 +119,7 @@ impl JournalPages {
     /// The next entries; none if there are no more for now.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn next(&mut self, store: &StoreHandle) -> Result<Vec<StoredLine>, StoreError> {
         let left = self.until.saturating_sub(self.next);
         let most = self

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::RunStatus;
 use crate::vocabulary::{JournalId, OperationId, RunId, SessionId, Timestamp};
 
-/// What the index knows of a run.
+/// The index's knowledge of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunRow {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::{SessionId, Timestamp};
 
-/// What a store knows of a session without reading its journal.
+/// The knowledge that a store has of a session without reading its journal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionRow {
     /// The session.
@@ -35,7 +35,7 @@ impl SessionFilter {
         let place = |row: &SessionRow| (std::cmp::Reverse(row.updated_at), row.session.to_string());
         self.team
             .as_ref()
-            .is_none_or(|team| row.session.team == *team)
+            .is_none_or(|team| *row.session.team == **team)
             && self.since.is_none_or(|since| row.updated_at >= since)
             && self
                 .after

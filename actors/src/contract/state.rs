@@ -43,7 +43,7 @@ pub struct StateWrite {
     pub key: String,
     /// The new value; `None` deletes it.
     pub value: Option<Box<RawValue>>,
-    /// What must be there before.
+    /// The content that must be there before.
     pub expected: Expected,
 }
 
@@ -81,7 +81,7 @@ impl StateWrite {
     }
 }
 
-/// What must be there before a write.
+/// The content that must be there before a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {

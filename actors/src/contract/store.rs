@@ -145,7 +145,7 @@ pub trait Journals: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<TreeLine>, StoreError>> + Send;
 }
 
-/// What a store keeps beside its journals: shared values, blobs and checkpoints.
+/// The data that a store keeps beside its journals: shared values, blobs and checkpoints.
 pub trait State: Send + Sync + 'static {
     /// A value of shared state and the number of its changes, deletions included.
     fn state(
@@ -180,7 +180,7 @@ pub trait State: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), StoreError>> + Send;
 }
 
-/// What comes to runs from outside.
+/// The items that come to runs from outside.
 pub trait Mailboxes: Send + Sync + 'static {
     /// Puts an item into the mailbox of a run or a session, durably. Any process may do so, also before there is such a
     /// run or session. Returns `false` when an item with this id was posted there before, whether or not it was taken
@@ -222,9 +222,9 @@ pub trait Mailboxes: Send + Sync + 'static {
     fn news(&self, of: Notice) -> Option<BoxFuture<'static, ()>>;
 }
 
-/// What is listed of a store without reading its journals.
+/// The part of a store that is listed without reading its journals.
 pub trait Index: Send + Sync + 'static {
-    /// What the index knows of a run.
+    /// The index's knowledge of a run.
     fn run(&self, run: RunId) -> impl Future<Output = Result<Option<RunRow>, StoreError>> + Send;
 
     /// Runs, the one that began last at the front.

@@ -49,9 +49,9 @@ pub enum StoreError {
     Sequence {
         /// The journal.
         journal: JournalId,
-        /// What the append expected.
+        /// The state that the append expected.
         expected: u64,
-        /// What the journal has.
+        /// The content of the journal.
         have: u64,
     },
     /// Somebody else wrote the value first.
@@ -64,12 +64,12 @@ pub enum StoreError {
         /// Its version now, if it exists.
         version: Option<u64>,
     },
-    /// What is stored cannot be trusted or read.
+    /// The stored data cannot be trusted or read.
     #[error("{place} is damaged: {reason}; restore it from a copy, the rest was left untouched")]
     Damaged {
         /// Where.
         place: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The store lost commits that it once had.
@@ -100,7 +100,7 @@ pub enum StoreError {
          defect of the program that made it"
     )]
     Unwritable {
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The run was deleted when its retention time was over.
@@ -167,7 +167,7 @@ pub enum StoreError {
         format: Option<u32>,
         /// The latest format that this program knows.
         known: u32,
-        /// What is unknown.
+        /// The unknown part.
         reason: String,
     },
     /// A write or sync failed earlier; the store must be opened again.
@@ -175,7 +175,7 @@ pub enum StoreError {
     Poisoned {
         /// Where.
         place: String,
-        /// What failed.
+        /// The part that failed.
         reason: String,
     },
     /// Reading or writing failed.
@@ -183,7 +183,7 @@ pub enum StoreError {
     Io {
         /// Where.
         place: String,
-        /// What failed.
+        /// The part that failed.
         reason: String,
     },
     /// The store does not take these rows, however often it is asked, for instance since they are larger than it can
@@ -196,7 +196,7 @@ pub enum StoreError {
         place: String,
         /// The journal, or the place of another row.
         to: String,
-        /// What is wrong with them.
+        /// Their fault.
         reason: String,
     },
     /// The file was removed, moved or replaced while it was open. Entries written since the last check are in the
@@ -208,7 +208,7 @@ pub enum StoreError {
     Gone {
         /// Where it was.
         place: String,
-        /// What is there instead.
+        /// The names that are there instead.
         reason: String,
     },
     /// The store has no part that can do this.
@@ -218,7 +218,7 @@ pub enum StoreError {
     Unsupported {
         /// The store.
         place: String,
-        /// What it was asked for, as a verb with its object.
+        /// The work that it was asked for, as a verb with its object.
         what: &'static str,
     },
     /// The store was closed.

@@ -16,6 +16,9 @@ const PAGE: usize = 4096;
 #[derive(Clone)]
 pub struct StoreHandle(Arc<dyn DynStore>);
 
+/// The results of batches that were committed together.
+pub(crate) type Commits = Result<Vec<Result<Committed, StoreError>>, StoreError>;
+
 macro_rules! erased {
     (
         required { $($part:ident {
@@ -40,6 +43,8 @@ macro_rules! erased {
                 #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`].")]
                 fn $told(&self, $($about: $of),*) -> $plain;
             )?)*
+            /// See [`Journals::commit`]. The future keeps the store.
+            fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits>;
             /// See [`Store::close`].
             fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
             /// See [`Store::description`].
@@ -66,6 +71,10 @@ macro_rules! erased {
                     $part::$told(self, $($about),*)
                 }
             )?)*
+
+            fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
+                Box::pin(async move { Journals::commit(&*self, batches).await })
+            }
 
             fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
                 Box::pin(Store::close(self))
@@ -99,6 +108,10 @@ macro_rules! erased {
                 }
             )?)*
 
+            fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
+                self.0.clone().commit_shared(batches)
+            }
+
             fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
                 self.0.close()
             }
@@ -119,7 +132,7 @@ macro_rules! erased {
                 #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`].")]
                 ///
                 /// # Errors
-                /// What the store refuses or fails with.
+                /// The errors and refusals of the store.
                 pub async fn $name(&self, $($argument: $type),*) -> Result<$result, StoreError> {
                     self.0.$name($($argument),*).await
                 }
@@ -128,7 +141,7 @@ macro_rules! erased {
                 #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`].")]
                 ///
                 /// # Errors
-                /// What the store refuses or fails with.
+                /// The errors and refusals of the store.
                 pub async fn $derived(&self, $($each: $one),*) -> Result<$all, StoreError> {
                     self.0.$derived($($each),*).await
                 }
@@ -160,7 +173,7 @@ impl StoreHandle {
     /// See [`Store::close`].
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn close(&self) -> Result<(), StoreError> {
         self.0.close().await
     }
@@ -174,12 +187,17 @@ impl StoreHandle {
     /// none.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn deleted(&self, run: RunId) -> Result<Option<Timestamp>, StoreError> {
         match self.0.deletion() {
             Some(part) => part.deleted(run).await,
             None => Ok(None),
         }
+    }
+
+    /// Commits batches. The future keeps the store.
+    pub(crate) fn commit_shared(&self, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
+        self.0.clone().commit_shared(batches)
     }
 
     /// Commits one batch.

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{BoxFuture, Change, Credential, Origin, PreviewSink, ToolPace, ToolState};
+use super::{BoxFuture, Callee, Change, Credential, Origin, PreviewSink, ToolPace, ToolState};
 use crate::vocabulary::{
     Arguments, Continuation, Continued, Data, OperationId, Preview, RunId, Timestamp, ToolCall,
     ToolDefinition,
@@ -31,7 +31,7 @@ pub trait Tool: Send + Sync + 'static {
     /// its schema says it here, so that no person is asked about a call that is refused afterwards. It has no effect.
     ///
     /// # Errors
-    /// What the call would say.
+    /// The text that the call would say.
     fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
         let _ = arguments;
         Ok(())
@@ -134,6 +134,11 @@ impl ToolHandle {
         Arc::ptr_eq(&self.tool, &other.tool)
     }
 
+    /// The identity by which interceptors tell it from other tools.
+    pub fn callee(&self) -> Callee {
+        Callee::of(&self.tool)
+    }
+
     /// Identifies it among all tools that exist at the same time.
     pub(crate) fn address(&self) -> usize {
         Arc::as_ptr(&self.tool).addr()
@@ -151,7 +156,7 @@ impl ToolHandle {
     /// Whether a call could read these arguments. See [`Tool::reads`].
     ///
     /// # Errors
-    /// What the call would say.
+    /// The text that the call would say.
     pub fn reads(&self, arguments: &Arguments) -> Result<(), ToolError> {
         self.tool.reads(arguments)
     }
@@ -287,7 +292,7 @@ impl ToolContext {
 
     /// Gives the call access to the state and artifacts of its team.
     #[must_use]
-    pub fn with_state(mut self, kept: Arc<dyn ToolState>) -> Self {
+    pub(crate) fn with_state(mut self, kept: Arc<dyn ToolState>) -> Self {
         self.kept = Some(kept);
         self
     }
@@ -428,11 +433,11 @@ pub struct Ticket {
     pub operation: OperationId,
 }
 
-/// What a call gives back.
+/// The result of a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolOutput {
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
     /// Files and other data beside the text.
     pub attachments: Vec<Data>,
@@ -492,7 +497,7 @@ impl ToolOutput {
     }
 }
 
-/// What is found out about a call in doubt.
+/// The finding about a call in doubt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reconciled {
     /// It happened, and this was its result.
@@ -509,13 +514,13 @@ pub enum Reconciled {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolError {
-    /// What sort of failure it was.
+    /// The sort of failure.
     pub kind: ToolErrorKind,
-    /// What happened and what to try instead.
+    /// The failure, and another thing to try.
     pub message: String,
 }
 
-/// What sort of failure a [`ToolError`] is.
+/// The sort of failure of a [`ToolError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ToolErrorKind {

@@ -1,4 +1,4 @@
-//! What a tool's call reads and changes of its team's state and artifacts.
+//! The access of a tool's call to its team's state and artifacts.
 
 use std::{fmt, sync::Arc};
 
@@ -45,7 +45,7 @@ impl Change {
 }
 
 /// The state and artifacts that a call may read. Reads are not recorded; the call's result is.
-pub trait ToolState: fmt::Debug + Send + Sync {
+pub(crate) trait ToolState: fmt::Debug + Send + Sync {
     /// The owner of the session of the run that calls.
     fn owner(&self) -> Option<&str>;
 

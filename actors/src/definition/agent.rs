@@ -189,7 +189,17 @@ impl AgentSpec {
 
     /// The agent of this name, in this agent's subtree.
     pub fn find(&self, name: &str) -> Option<&AgentSpec> {
-        self.lineage(name)?.pop()
+        let (mut agent, mut open) = (self, Vec::new());
+        while agent.name != name {
+            open.push(agent.agents.iter());
+            agent = loop {
+                match open.last_mut()?.next() {
+                    Some(next) => break next,
+                    None => drop(open.pop()),
+                }
+            };
+        }
+        Some(agent)
     }
 
     /// The agents from this one down to the one of this name, both included.

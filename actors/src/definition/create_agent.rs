@@ -7,10 +7,10 @@ use super::BehaviorSpec;
 use crate::vocabulary::Budget;
 
 /// The name of the tool by which a model makes an agent.
-pub const CREATE_AGENT: &str = "create_agent";
+pub(crate) const CREATE_AGENT: &str = "create_agent";
 
 /// The name of the tool by which a model waits for an agent that it made in the background.
-pub const AGENT_RESULT: &str = "agent_result";
+pub(crate) const AGENT_RESULT: &str = "agent_result";
 
 /// Allows an agent's model to make agents, with which tools and within which bounds. They ask the same model under the same
 /// bound on requests, and the agent's policies watch over them.

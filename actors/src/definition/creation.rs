@@ -78,7 +78,7 @@ impl CreateAgentSpec {
         self.tools.as_deref().unwrap_or(&creator.tools)
     }
 
-    /// What is wrong with the settings; `None` if nothing is.
+    /// The fault of the settings; `None` if there is none.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         let bounds = [
             (u64::from(self.agents), "`agents` must be at least 1"),
@@ -185,7 +185,7 @@ impl CreateAgentSpec {
     /// The agent that a model wants, from these arguments, which fit the tool's schema.
     ///
     /// # Errors
-    /// What is wrong with the arguments.
+    /// The fault of the arguments.
     pub(crate) fn make(
         &self,
         creator: &PinnedAgent,
@@ -197,7 +197,7 @@ impl CreateAgentSpec {
             tools,
             // A made agent cannot get around the approval that a tool needs.
             approval: creator.spec.approval.clone(),
-            model: Some(creator.model.clone()),
+            model: Some(creator.model.to_string()),
             settings: creator.spec.settings.clone(),
             stream: creator.spec.stream,
             parallel_tools: creator.spec.parallel_tools,

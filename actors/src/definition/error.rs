@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::form::MAX_DEPTH;
 
-/// What is wrong with a team's definition.
+/// A fault in a team's definition.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DefinitionError {
@@ -52,9 +52,9 @@ pub enum DefinitionError {
         agent: String,
         /// The name of both tools.
         tool: String,
-        /// What gives the agent one of them: its own tools, the engine, its behavior, or a policy.
+        /// The source of one of them: the agent's own tools, the engine, its behavior, or a policy.
         source_of_one: String,
-        /// What gives it the other.
+        /// The source that gives it the other.
         source_of_other: String,
     },
     /// The tree has too many levels.
@@ -80,7 +80,7 @@ pub enum DefinitionError {
     Schedule {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A webhook cannot be served.
@@ -88,7 +88,7 @@ pub enum DefinitionError {
     Webhook {
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// News cannot be posted.
@@ -96,7 +96,7 @@ pub enum DefinitionError {
     Notification {
         /// Its address.
         url: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A budget in money stands over a model of which nobody knows what it costs.
@@ -127,7 +127,7 @@ pub enum DefinitionError {
     /// A name has no meaning.
     #[error("{wanted_by} names the {what} {name:?}, which does not exist; there are: {known}")]
     Unknown {
-        /// Who names it.
+        /// The one that names it.
         wanted_by: String,
         /// The kind of thing that it should name.
         what: &'static str,
@@ -155,7 +155,7 @@ pub enum DefinitionError {
          this name: give {wanted_by} its own, or register one for the whole team"
     )]
     Ambiguous {
-        /// Who names it.
+        /// The one that names it.
         wanted_by: String,
         /// The kind of thing that it should name.
         what: &'static str,
@@ -169,11 +169,11 @@ pub enum DefinitionError {
     Settings {
         /// The part of the team that has the settings.
         wanted_by: String,
-        /// What they are for.
+        /// Their purpose.
         what: &'static str,
         /// Its name.
         name: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DefinitionError,
-    form::{is_default, secret_variable, well_formed},
+    form::{is_default, well_formed},
     notification::check_address,
 };
+use crate::safety::sole_reference;
 
 /// A messenger whose people talk to the team. A bridge, a small program beside the messenger, posts what they write and how
 /// they react to the server (`ghostlight serve --listen`, at `/messengers/TEAM/NAME`), and takes the team's messages at
@@ -105,7 +106,7 @@ impl Messenger {
 
     /// The name of the environment variable that holds the bot's token.
     pub fn token_variable(&self) -> Option<&str> {
-        secret_variable(self.token.as_deref()?)
+        sole_reference(self.token.as_deref()?)
     }
 
     /// Sets how many seconds a person waits before their next message is taken.
@@ -124,7 +125,7 @@ impl Messenger {
 
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
-        secret_variable(&self.secret)
+        sole_reference(&self.secret)
     }
 
     /// Checks that it has an address and a secret.

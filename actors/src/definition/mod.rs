@@ -31,7 +31,8 @@ pub use context::{
     Compact, CompactRule, ContextSpec, ContextStrategy, OtherAgents, SlidingWindow, Spill,
     Summarize, TokenCounting,
 };
-pub use create_agent::{AGENT_RESULT, CREATE_AGENT, CreateAgentSpec};
+pub use create_agent::CreateAgentSpec;
+pub(crate) use create_agent::{AGENT_RESULT, CREATE_AGENT};
 pub use error::DefinitionError;
 pub use interceptor::InterceptorSpec;
 pub use memory::{MemoryAccess, MemorySpec};
@@ -39,10 +40,9 @@ pub use messenger::{Messenger, MessengerForm};
 pub use named_code::{BehaviorSpec, PolicySpec};
 pub use notification::{Notification, RunNews};
 pub use on_handoff::{OnHandoff, Sees};
-pub(crate) use pinned::is_engine_tool;
+pub(crate) use pinned::{CLARIFY, PUBLISH, is_engine_tool, model_of};
 pub use pinned::{
-    CLARIFY, DELEGATE_PREFIX, GIVEN_BACK, PUBLISH, Pinned, PinnedAgent, TAKEN_OVER,
-    TRANSFER_PREFIX, delegate_tool, transfer_tool,
+    DELEGATE_PREFIX, GIVEN_BACK, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX, delegate_tool,
 };
 pub use schedule::{Missed, Schedule};
 pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};

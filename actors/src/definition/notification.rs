@@ -4,10 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{
-    DefinitionError, WebhookPiece,
-    form::{is_default, secret_variable},
-};
+use super::{DefinitionError, WebhookPiece, form::is_default};
+use crate::safety::sole_reference;
 
 /// An address to which the server (`ghostlight serve --listen`) posts what becomes of a team's runs.
 ///
@@ -114,7 +112,7 @@ impl Notification {
 
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
-        secret_variable(&self.secret)
+        sole_reference(&self.secret)
     }
 
     /// Checks that it has an address and a secret, and the places in its payload.

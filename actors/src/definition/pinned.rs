@@ -29,7 +29,7 @@ pub struct Pinned {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub made_by: Option<String>,
     /// The agents from the root's to the agent of the team that made this one, directly or through other made agents.
-    /// What belongs to them belongs to this one.
+    /// All of theirs belongs to this one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<String>,
     /// For an agent that is in no team: the agents that made it, each by the one before it, from the agent of the team
@@ -92,7 +92,7 @@ impl Pinned {
     /// The definition of these bytes.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The misfit.
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
         serde_json::from_slice(bytes)
     }
@@ -116,9 +116,7 @@ impl Pinned {
         let own = std::mem::take(&mut spec.policies).into_iter();
         spec.policies = self.team.policies.iter().cloned().chain(own).collect();
         let spec = Arc::new(spec);
-        // The agent's model is the nearest one that is named on the way up.
-        let mut named = lineage.iter().rev().filter_map(|agent| agent.model.clone());
-        let model = named.next().unwrap_or_else(|| "default".to_owned());
+        let model = model_of(&lineage).into();
         let tools = spec
             .tools
             .iter()
@@ -199,7 +197,7 @@ pub struct PinnedAgent {
     /// The agent.
     pub spec: Arc<AgentSpec>,
     /// The registered name of its model.
-    pub model: String,
+    pub model: Arc<str>,
     /// Its own tools, without those that reach other agents.
     pub tools: ToolSet,
     /// Its own tools, and those that reach other agents.
@@ -250,10 +248,17 @@ impl PinnedAgent {
     }
 }
 
+/// The name of the model of the last agent of a lineage: the nearest that is named on the way up, or `default`.
+pub(crate) fn model_of<'a>(lineage: &[&'a AgentSpec]) -> &'a str {
+    let mut named = lineage.iter().rev();
+    let named = named.find_map(|agent| agent.model.as_deref());
+    named.unwrap_or("default")
+}
+
 /// The name of the tool by which a model publishes events.
-pub const PUBLISH: &str = "publish";
+pub(crate) const PUBLISH: &str = "publish";
 /// The name of the tool by which a model asks people.
-pub const CLARIFY: &str = "clarify";
+pub(crate) const CLARIFY: &str = "clarify";
 /// The prefix of tools that hand the conversation to an agent.
 pub const TRANSFER_PREFIX: &str = "transfer_to_";
 /// The prefix of tools that give a task to an agent.
@@ -268,12 +273,12 @@ const LONGEST_NAME: usize = 64;
 
 /// The name of the tool that hands the conversation to this agent: the prefix [`TRANSFER_PREFIX`] and the agent's name. A
 /// name that providers would refuse for its length is cut, and ends in a digest of the whole.
-pub fn transfer_tool(agent: &str) -> String {
+fn transfer_tool(agent: &str) -> String {
     shortened_name(format!("{TRANSFER_PREFIX}{agent}"))
 }
 
 /// The name of the tool that gives a task to this agent: the prefix [`DELEGATE_PREFIX`] and the agent's name, cut as
-/// [`transfer_tool`] says.
+/// `transfer_tool` says.
 pub fn delegate_tool(agent: &str) -> String {
     shortened_name(format!("{DELEGATE_PREFIX}{agent}"))
 }

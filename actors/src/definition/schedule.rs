@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
-use croner::Cron;
+use croner::{Cron, errors::CronError};
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -191,14 +191,47 @@ impl Schedule {
 
     fn calendar(&self) -> Result<(Cron, TimeZone), String> {
         let expression = self.cron.as_deref().unwrap_or_default();
-        let cron = Cron::from_str(expression)
-            .map_err(|error| format!("{expression:?} is no cron expression: {error}"))?;
+        let cron = Cron::from_str(expression).map_err(|error| not_a_cron(expression, &error))?;
         let zone = match self.zone.as_deref() {
             None => TimeZone::UTC,
             Some(zone) => TimeZone::get(zone)
                 .map_err(|error| format!("this machine knows no time zone {zone:?}: {error}"))?,
         };
         Ok((cron, zone))
+    }
+}
+
+/// Says what is wrong with a cron expression, and with which of its fields.
+fn not_a_cron(expression: &str, error: &CronError) -> String {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    let names = [
+        "second",
+        "minute",
+        "hour",
+        "day of the month",
+        "month",
+        "day of the week",
+    ];
+    let is_wrong = |at: usize| {
+        let mut alone = vec!["*"; fields.len()];
+        alone[at] = fields[at];
+        Cron::from_str(&alone.join(" ")).is_err()
+    };
+    let count = fields.len();
+    let wrong = match count {
+        5 | 6 => (0..count).find(|at| is_wrong(*at)),
+        _ => None,
+    };
+    match wrong {
+        Some(at) => format!(
+            "the {} {:?} of the cron expression {expression:?} is wrong: {error}",
+            names[at + names.len() - count],
+            fields[at]
+        ),
+        None => format!(
+            "{expression:?} is no cron expression: {error}; give it five fields, such as `0 7 * * 1-5` (minute, hour, \
+             day of the month, month, day of the week)"
+        ),
     }
 }
 
@@ -288,6 +321,8 @@ mod tests {
             (Schedule::every("a", minute, "x").zone("UTC"), "only a cron"),
             (Schedule::cron("a", "tomorrow", "x"), "no cron expression"),
             (Schedule::cron("a", "0 0 30 2 *", "x"), "never due"),
+            (Schedule::cron("a", "0 25 * * *", "x"), "the hour \"25\""),
+            (Schedule::cron("a", "0 0 7 * 13 *", "x"), "the month \"13\""),
             (
                 Schedule::cron("a", "* * * * *", "x").zone("Mars"),
                 "no time zone",

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     DefinitionError,
-    form::{is_default, is_variable_name, secret_variable, well_formed},
+    form::{is_default, well_formed},
     template_function,
 };
+use crate::safety::{is_variable_name, sole_reference};
 
 /// A turn that is said when another program posts JSON to the server: what happened there, put into words by
 /// [`say`](Self::say).
@@ -220,7 +221,7 @@ impl Webhook {
 
     /// The name of the environment variable that holds the secret.
     pub fn secret_variable(&self) -> Option<&str> {
-        secret_variable(&self.secret)
+        sole_reference(&self.secret)
     }
 
     /// Checks that the webhook has a secret, and that its texts can be filled in.

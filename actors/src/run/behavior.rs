@@ -42,7 +42,7 @@ pub trait Behavior: Send + Sync + 'static {
     /// and tools that its settings name are there.
     ///
     /// # Errors
-    /// What is wrong, and what there is instead.
+    /// The fault, and the names that are there instead.
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         Ok(())
     }
@@ -51,6 +51,12 @@ pub trait Behavior: Send + Sync + 'static {
     /// a name is refused, since a call could reach only one of them.
     fn tools(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Whether it asks its agent's model in every run. A System whose agent has none then tells it when it starts, and not
+    /// at the first question.
+    fn asks_model(&self) -> bool {
+        false
     }
 
     /// Whether it may [receive](RunContext::receive) messages of any name. Where it does not, as when this is left out, a
@@ -88,7 +94,7 @@ impl BehaviorHandle {
     /// Checks that it can carry this agent. See [`Behavior::check`].
     ///
     /// # Errors
-    /// What is wrong, and what there is instead.
+    /// The fault, and the names that are there instead.
     pub fn check(&self, agent: &AgentSpec) -> Result<(), String> {
         self.0.check(agent)
     }
@@ -96,6 +102,11 @@ impl BehaviorHandle {
     /// The names of the tools that it gives to its agent's model itself. See [`Behavior::tools`].
     pub fn tools(&self) -> Vec<String> {
         self.0.tools()
+    }
+
+    /// Whether it asks its agent's model in every run. See [`Behavior::asks_model`].
+    pub fn asks_model(&self) -> bool {
+        self.0.asks_model()
     }
 
     /// Whether it may receive messages of any name. See [`Behavior::receives_any`].
@@ -110,6 +121,7 @@ trait ErasedBehavior: Send + Sync {
     fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
     fn check(&self, agent: &AgentSpec) -> Result<(), String>;
     fn tools(&self) -> Vec<String>;
+    fn asks_model(&self) -> bool;
     fn receives_any(&self) -> bool;
 }
 
@@ -124,6 +136,10 @@ impl<B: Behavior> ErasedBehavior for B {
 
     fn tools(&self) -> Vec<String> {
         Behavior::tools(self)
+    }
+
+    fn asks_model(&self) -> bool {
+        Behavior::asks_model(self)
     }
 
     fn receives_any(&self) -> bool {

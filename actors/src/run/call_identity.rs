@@ -1,4 +1,4 @@
-//! What an operation is, besides its place.
+//! The kinds of operations, apart from their places.
 
 use std::{
     borrow::Cow,

@@ -12,7 +12,7 @@ use futures_channel::mpsc;
 use futures_util::StreamExt;
 use parking_lot::Mutex;
 
-use super::{ChildReport, Command};
+use super::{ChildReport, Command, waiting_words::WaitingWords};
 use crate::vocabulary::RunId;
 
 /// Sends commands to a run. Cloning shares it.
@@ -31,6 +31,8 @@ struct OfRun {
     mailbox: AtomicBool,
     /// The number of entries before the output of the operation that began last.
     written: AtomicU64,
+    /// The words of people to the run.
+    words: Arc<WaitingWords>,
 }
 
 /// Counts of the commands to the runs of one tree. The root falls asleep together with all of them,
@@ -73,6 +75,11 @@ impl RunSender {
     /// How many entries come before the output of the operation that began last.
     pub(crate) fn written(&self) -> u64 {
         self.run.written.load(Ordering::Acquire)
+    }
+
+    /// The words of people to the run that wait to be heard.
+    pub(crate) fn words(&self) -> &Arc<WaitingWords> {
+        &self.run.words
     }
 
     /// Tells the run. `false` when it is gone.
@@ -164,13 +171,23 @@ pub(crate) struct ParentSender {
     /// journal the child goes on.
     child: RunId,
     parent: Arc<Mutex<RunSender>>,
+    /// Whether the child hears what people say to the parent.
+    hears: bool,
 }
 
 impl ParentSender {
     /// The sender to the parent that began this child.
-    pub(crate) fn of(child: RunId, sender: RunSender) -> Self {
-        let parent = Arc::new(Mutex::new(sender));
-        Self { child, parent }
+    pub(crate) fn of(child: RunId, sender: RunSender, hears: bool) -> Self {
+        Self {
+            child,
+            parent: Arc::new(Mutex::new(sender)),
+            hears,
+        }
+    }
+
+    /// The words of people to the parent, if the child hears them.
+    pub(crate) fn words(&self) -> Option<Arc<WaitingWords>> {
+        self.hears.then(|| self.parent.lock().words().clone())
     }
 
     /// Sets the sender to the restarted parent.

@@ -56,7 +56,7 @@ fn unrecordable(error: &serde_json::Error) -> OperationError {
 }
 
 impl Payload {
-    /// What the journal keeps of an operation's end.
+    /// The journal's record of an operation's end.
     ///
     /// # Errors
     /// The result has no form as JSON; this error is what the operation ends with.

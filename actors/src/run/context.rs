@@ -30,7 +30,7 @@ use crate::{
 /// way to a second one. When the run has ended or moved to another process, every operation
 /// answers [`AgentError::Ended`].
 ///
-/// What a function must not do, because it would not be the same when it is run again: read the
+/// A function must not do any of the following, because it would not be the same when it is run again: read the
 /// clock (use [`now`](Self::now)), draw random numbers ([`random`](Self::random)), iterate a
 /// hash map into a request (use an ordered map), spawn tasks by hand (use `join!` over
 /// operations), or touch the world by itself ([`step`](Self::step)).
@@ -105,8 +105,8 @@ impl RunContext {
 
     /// The recorded name of the next operation of this context, if any.
     pub(crate) fn recorded_next(&self) -> Option<String> {
-        let books = self.leg.books.lock();
-        let call = books.machine.call(self.next_id());
+        let machine = self.leg.machine();
+        let call = machine.recorded(self.next_id());
         call.map(|call| call.identity.name.clone())
     }
 
@@ -131,8 +131,8 @@ impl RunContext {
         let mut books = self.leg.books.lock();
         let number = books.lanes;
         books.lanes += 1;
-        if self.leg.words.is_deaf(self.lane.number) {
-            self.leg.words.deafen(number);
+        if books.words.deaf.contains(&self.lane.number) {
+            books.words.deaf.insert(number);
         }
         Self {
             leg: self.leg.clone(),
@@ -144,7 +144,9 @@ impl RunContext {
     /// A lane for work that is not the function's own. It does not hear what people say to the run.
     pub(crate) fn aside(&self, name: impl Into<Arc<str>>) -> Self {
         let aside = self.lane(name);
-        self.leg.words.deafen(aside.lane.number);
+        let mut books = self.leg.books.lock();
+        books.words.deaf.insert(aside.lane.number);
+        drop(books);
         aside
     }
 
@@ -154,7 +156,7 @@ impl RunContext {
     /// that the model reads it at once; behaviors do. What nobody takes this way comes with the next
     /// model answer ([`ModelResponse::steering`]).
     ///
-    /// What is taken is recorded. A message is taken once, by the lane that asks first, and a
+    /// Each message that is taken is recorded. It is taken once, by the lane that asks first, and a
     /// policy's context takes none.
     ///
     /// [`ModelResponse::steering`]: crate::vocabulary::ModelResponse::steering

@@ -9,12 +9,11 @@ mod dropping;
 mod idling;
 mod mailbox;
 mod patience;
-mod waits;
 pub(super) mod waker;
 mod writing;
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
@@ -23,12 +22,8 @@ use std::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use mailbox::Mailbox;
-pub use mailbox::answers;
-pub(crate) use mailbox::unfit;
 pub(super) use patience::{END_OF_FUNCTION, not_asked};
-use waits::Waits;
-use waker::{Function, FunctionWaker, Polled, step_back};
+use waker::{Function, FunctionWaker, Step, step_back};
 use writing::bring_content;
 
 use super::{
@@ -37,18 +32,18 @@ use super::{
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
-    leg::{About, CallIdentity, Delivery, Leg},
+    leg::{About, Leg},
     load::{Recorded, RecordedDelivery},
-    operation::{Attempt, Begin, Changes, End, FinishChild, Made, Unsaved},
-    ports::StateTurn,
-    run_machine::Next,
+    operation::{Attempt, Begin, Changes, Delivery, End, Made},
+    ports::StateLock,
+    run_machine::{Call, Next},
 };
 use crate::{
     contract::{BoxFuture, StoreError, pause_until},
     definition::TeamSpec,
     vocabulary::{
-        AgentError, Entry, OperationError, OperationId, OperationMap, Resource, RunId, RunStart,
-        Spent, StopReason, Timestamp,
+        AgentError, Entry, JournalId, OperationError, OperationId, RunId, RunStart, Spent,
+        StopReason, Timestamp,
     },
 };
 
@@ -56,7 +51,7 @@ use crate::{
 const LINGER_MIN: Duration = Duration::from_millis(1);
 
 /// How many turns of the loop a run takes in a row before it lets other tasks run.
-const TURNS: u32 = 64;
+const ROUNDS: u32 = 64;
 
 /// How a leg's function came to rest.
 pub(crate) enum LegEnd {
@@ -77,63 +72,24 @@ pub(crate) enum LegEnd {
     Store(StoreError),
 }
 
-/// What the driver knows of an operation that it began.
-struct InFlight {
-    identity: CallIdentity,
-    cancelled: CancellationToken,
-    /// The resource of which it consumes one.
-    resource: Option<Resource>,
-    /// Whether its start is recorded, because it must not happen twice.
-    once: bool,
-    /// Mailbox items that its end deals with.
-    items: Vec<String>,
-    /// Its result in case its change of shared state is not made. Everything else is done by then.
-    unsaved: Option<Unsaved<Made>>,
-    /// How often another change came before its own.
-    conflicts: u32,
-}
-
-impl InFlight {
-    fn new(
-        identity: CallIdentity,
-        cancelled: CancellationToken,
-        resource: Option<Resource>,
-    ) -> Self {
-        Self {
-            identity,
-            cancelled,
-            resource,
-            once: false,
-            items: Vec::new(),
-            unsaved: None,
-            conflicts: 0,
-        }
-    }
-
-    /// The consumption of a call that has no result.
-    fn charge(&self) -> Spent {
-        self.resource.map(Spent::one).unwrap_or_default()
-    }
-}
-
 /// A child run that is not known to have ended.
 pub(crate) struct LiveChild {
     op: OperationId,
-    /// Makes the result of the operation that waits for it.
-    finish: Option<FinishChild<Made>>,
     /// Whether it waits only for the outside, and when it must be woken.
     idle: Option<Option<Timestamp>>,
     /// Why it is being cancelled, if it is.
     cancel: Option<String>,
+    /// Whether it hears what people say to this run.
+    hears: bool,
 }
 
 impl LiveChild {
-    fn new(op: OperationId, finish: Option<FinishChild<Made>>, cancel: Option<String>) -> Self {
+    fn new(op: OperationId, cancel: Option<String>) -> Self {
         Self {
             op,
-            finish,
             idle: None,
             cancel,
+            hears: false,
         }
     }
 }
@@ -164,15 +120,13 @@ pub(crate) struct Driver {
     park_on_drift: bool,
     /// The parent's sender, for a child.
     pub(crate) parent: Option<ParentSender>,
-    under: OperationMap<InFlight>,
-    waits: Waits,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
-    ready: VecDeque<(OperationId, Box<dyn FnOnce() -> End + Send>)>,
-    acts: FutureSet<(OperationId, ActEvent)>,
+    acts: FutureSet<BoxFuture<'static, (OperationId, ActEvent)>>,
     /// The ends of calls whose results are not wanted any more, and the children that begin as soon as their record
     /// is durable. The run waits for them, even when it is cancelled.
-    background: FutureSet<Option<Box<ChildStart>>>,
-    mailbox: Mailbox,
+    background: FutureSet<BoxFuture<'static, Option<Box<ChildStart>>>>,
+    /// The mailboxes that it reads, each with the mark of the last item that was read there.
+    read: Vec<(JournalId, u64)>,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
     /// The time until which the run waits for the outside, as the parent and the index know it. The
@@ -185,7 +139,7 @@ enum ActEvent {
     /// An act is over, and its operation goes on.
     Over(Begin<Made>),
     /// An attempt to change shared state, and how to make another.
-    Attempted(Box<Attempted>, Attempt<Made>, StateTurn),
+    Attempted(Box<Attempted>, Attempt<Made>, StateLock),
     /// A cancelled tool call can do nothing more.
     Aborted(Option<ToolEnd>),
     /// The act was cancelled, and nobody waits for it.
@@ -223,7 +177,7 @@ impl Driver {
         let ledger = std::mem::take(&mut recorded.ledger);
         Self {
             ports: journal.ports.clone(),
-            mailbox: Mailbox::of(&journal.mailboxes),
+            read: journal.mailboxes.iter().map(|it| (it.clone(), 0)).collect(),
             journal,
             sender,
             commands,
@@ -238,10 +192,7 @@ impl Driver {
             max_entries,
             park_on_drift: team.park_on_drift,
             parent,
-            under: OperationMap::default(),
-            waits: Waits::default(),
             children: BTreeMap::new(),
-            ready: VecDeque::new(),
             acts: FutureSet::default(),
             background: FutureSet::default(),
             heard: std::mem::take(&mut recorded.heard),
@@ -255,8 +206,8 @@ impl Driver {
         let (Ok(end) | Err(end)) = self.drive_on(leg, &mut function).await;
         self.tell_at_work();
         // The engine drops the function here, so the operations that it drops are not recorded.
-        leg.books.lock().detached = true;
-        drop(function);
+        let left = leg.machine().detach();
+        drop((function, left));
         end
     }
 
@@ -270,81 +221,51 @@ impl Driver {
         let mut turns: u32 = 0;
         loop {
             turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(TURNS) {
+            if turns.is_multiple_of(ROUNDS) {
                 step_back().await;
             }
             if self.cancelled.is_cancelled() {
-                return self.hear_of_cancelling(leg).await;
+                return Box::pin(self.hear_of_cancelling(leg)).await;
             }
             if waker.is_woken() && function.may_go_on(leg) {
                 // A call that blocks its thread may be next on it. Another thread takes this task
                 // then, before the function can yield to that call.
                 step_back().await;
             }
-            leg.words.add(&mut self.mailbox.said);
-            if let Polled::Returned(returned) = function.poll() {
-                return self.returned(leg, returned);
-            }
-            self.after_poll(leg)?;
-            if waker.comes_first() {
-                step_back().await;
-                continue;
-            }
-            if function.has_yielded(leg).await {
-                continue;
-            }
-            let next = leg.books.lock().machine.next();
-            match next {
-                Next::Live => {}
-                Next::Deliver(next) => {
+            match function.step(leg, || self.after_poll(leg)).await? {
+                Step::Again => continue,
+                Step::Returned(returned) => return Ok(LegEnd::Returned(returned)),
+                Step::Diverged(error) => return Err(LegEnd::Diverged(error)),
+                Step::Rests(Next::Deliver(next)) => {
                     self.deliver_recorded(leg, next).await?;
                     continue;
                 }
-                Next::NotAsked => {
+                Step::Rests(Next::NotAsked) => {
                     let may_go_on = function.may_go_on(leg);
-                    self.bear_with(leg, &waker, may_go_on).await?;
+                    Box::pin(self.bear_with(leg, &waker, may_go_on)).await?;
                     continue;
                 }
+                Step::Rests(Next::Live) => {}
             }
             self.warn_of_entries();
             self.begin_all(leg).await;
             self.overdue(leg)?;
-            if let Some((op, make)) = self.ready.pop_front() {
-                self.complete(leg, op, make());
+            if self.end_next(leg) || waker.comes_first() {
                 continue;
             }
-            if self.match_mailbox(leg) || waker.comes_first() {
-                continue;
-            }
-            let idle = self.settle_idle();
-            let turn = self.next_turn(&waker, idle).await;
-            self.take_turn(leg, turn).await?;
-        }
-    }
-
-    fn returned(&mut self, leg: &Leg, returned: Returned) -> Result<LegEnd, LegEnd> {
-        self.after_poll(leg)?;
-        match leg.books.lock().machine.missed(END_OF_FUNCTION) {
-            Some(error) => Err(LegEnd::Diverged(error)),
-            None => Ok(LegEnd::Returned(returned)),
+            let idle = self.settle_idle(leg);
+            let wake = self.next_wake(leg, &waker, idle).await;
+            self.handle_wake(leg, wake).await?;
         }
     }
 
     /// Writes the function's notes and dropped operations. An error when the function diverged.
     fn after_poll(&mut self, leg: &Leg) -> Result<(), LegEnd> {
-        let (notes, dropped, end) = {
-            let mut books = leg.books.lock();
-            if books.notes.is_empty() && books.dropped.is_empty() && books.machine.end.is_none() {
-                return Ok(());
-            }
-            (
-                std::mem::take(&mut books.notes),
-                std::mem::take(&mut books.dropped),
-                books.machine.end.clone(),
-            )
+        let Some((notes, dropped, end)) = leg.machine().take_noted() else {
+            return Ok(());
         };
-        for op in dropped {
-            self.drop_operation(leg, op);
+        for (op, call) in dropped {
+            self.drop_operation(leg, op, call);
         }
         for note in notes {
             match &note {
@@ -358,7 +279,7 @@ impl Driver {
                         let found = format!("one with digest {found}");
                         return Err(LegEnd::Diverged(AgentError::diverged(*op, recorded, found)));
                     }
-                    if !leg.drifts(*op, *found) {
+                    if !leg.machine().drifts(*op, *found) {
                         continue;
                     }
                 }
@@ -389,49 +310,45 @@ impl Driver {
 
     /// Records an operation's end and gives it to the function.
     fn complete(&mut self, leg: &Leg, op: OperationId, made: End) {
-        let spent = made.as_ref().ok().map(|made| made.spent);
-        self.complete_with(leg, op, made, spent);
+        self.complete_with(leg, op, made, None);
     }
 
-    /// Records the end of an operation that consumed this much. `None` if its consumption is not known.
+    /// Records the end of an operation that consumed this much, or else as much as its output says. Without either its
+    /// consumption is not known.
     fn complete_with(&mut self, leg: &Leg, op: OperationId, mut made: End, spent: Option<Spent>) {
-        let Some(under) = self.acknowledge(leg, op) else {
+        let Some(call) = self.end(leg, op) else {
             return;
         };
-        let spent = spent.unwrap_or_else(|| under.charge());
+        if let Ok(made) = &mut made {
+            (call.reckon)(made);
+        }
+        let made_of = made.as_ref().ok().map(|made| made.spent);
+        let spent = spent.or(made_of).unwrap_or_else(|| call.charge());
         let About { told, report } = leg.take_about(op);
         told.into_iter()
             .for_each(|entry| self.journal.append(entry));
         let recorded = self
             .journal
-            .append_completed(op, under.identity, &mut made, spent, report);
+            .append_completed(op, call.identity, &mut made, spent, report);
         self.acknowledge_heard(leg, op, recorded.is_ok());
         self.charge(spent);
         leg.deliver(op, delivery(recorded, made));
     }
 
-    /// Takes an operation off the books, with the mailbox items for it.
-    fn take_under(&mut self, op: OperationId) -> Option<InFlight> {
-        let under = self.under.remove(&op)?;
-        for item in under.items.iter().cloned() {
-            self.journal.acknowledge(item);
-        }
-        self.waits.remove(op);
-        self.journal.asks_no_more(op);
-        self.acknowledge_items_for(op);
-        Some(under)
+    /// Takes an operation whose end is being recorded.
+    fn end(&mut self, leg: &Leg, op: OperationId) -> Option<Call> {
+        let mut call = leg.machine().end(op)?;
+        self.acknowledge_items(op, &mut call);
+        self.goes_on();
+        Some(call)
     }
 
-    /// Takes an operation whose end is being recorded off the books.
-    fn acknowledge(&mut self, leg: &Leg, op: OperationId) -> Option<InFlight> {
-        let under = self.take_under(op)?;
-        self.goes_on();
-        if let Some(call) = leg.books.lock().machine.call_mut(op) {
-            // An earlier incarnation began it. Cancelling closes operations that have no end, and this one
-            // has an end now.
-            call.completed = true;
+    /// Acknowledges the mailbox items with which the end of an operation deals.
+    fn acknowledge_items(&mut self, op: OperationId, call: &mut Call) {
+        for item in call.items.drain(..) {
+            self.journal.acknowledge(item);
         }
-        Some(under)
+        self.journal.asks_no_more(op);
     }
 
     /// Writes the emissions of interceptors about a call, before its end.
@@ -442,25 +359,32 @@ impl Driver {
     }
 
     /// Handles an event. An error when it ends the leg.
-    async fn take_turn(&mut self, leg: &Leg, turn: WakeReason) -> Result<(), LegEnd> {
+    async fn handle_wake(&mut self, leg: &Leg, turn: WakeReason) -> Result<(), LegEnd> {
         match turn {
             WakeReason::Woken | WakeReason::Background(None) => {}
             WakeReason::Background(Some(start)) => self.start_child(*start),
             WakeReason::Act(op, event) => self.act_event(leg, op, event).await?,
-            WakeReason::Timer => self.fire_timer(leg),
+            WakeReason::Timer => {
+                let clock = self.ports.clock();
+                let due = leg.machine().alarm(clock.now(), clock.forward());
+                if let Some(effect) = due {
+                    self.carry_out(leg, effect);
+                }
+            }
             WakeReason::WallTimeWarning => self.warn_of_wall_time(leg.start.at),
             WakeReason::Deadline => self.overdue(leg)?,
-            WakeReason::Linger => self.falls_asleep()?,
+            WakeReason::Linger => self.falls_asleep(leg)?,
             WakeReason::Failed(error) => return Err(LegEnd::Store(error)),
-            WakeReason::Command(command) => self.command(leg, command).await?,
+            // Few runs get commands, and those that get none keep no room for them.
+            WakeReason::Command(command) => Box::pin(self.command(leg, command)).await?,
         }
         Ok(())
     }
 
     /// Waits for the next event. An event that is ready is taken before anything is committed, so
     /// entries gather while the run need not wait.
-    async fn next_turn(&mut self, waker: &FunctionWaker, idle: bool) -> WakeReason {
-        let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_turn(cx, waker))).await;
+    async fn next_wake(&mut self, leg: &Leg, waker: &FunctionWaker, idle: bool) -> WakeReason {
+        let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_wake(cx, waker))).await;
         if let Poll::Ready(turn) = ready {
             return turn;
         }
@@ -469,8 +393,8 @@ impl Driver {
         let linger = self.linger.filter(|_| idle);
         // A run that waits for the runs below it to read what they were told gives them time before it looks again.
         let linger = linger.map(|linger| clock.sleep(linger.max(LINGER_MIN)));
-        let pause = self.waits.first_pause().map(|at| pause_until(&**clock, at));
-        let timer = self.waits.first_timer();
+        let (timer, pause) = leg.machine().first_times();
+        let pause = pause.map(|at| pause_until(&**clock, at));
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));
         let mut deadline = alarm(self.deadline);
         let mut alarms = [alarm(timer), pause, alarm(self.wall_time_warning), linger];
@@ -483,8 +407,8 @@ impl Driver {
             if rings(&mut deadline, cx) {
                 return Poll::Ready(WakeReason::Deadline);
             }
-            if let Poll::Ready(turn) = self.poll_turn(cx, waker) {
-                return Poll::Ready(turn);
+            if let Poll::Ready(wake) = self.poll_wake(cx, waker) {
+                return Poll::Ready(wake);
             }
             for (alarm, turn) in alarms.iter_mut().zip([
                 WakeReason::Timer,
@@ -504,7 +428,7 @@ impl Driver {
         .await
     }
 
-    fn poll_turn(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
+    fn poll_wake(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
         let turn = self.poll_news(cx, waker);
         if turn.is_ready() {
             // The driver is awake, so a result that wakes the function need not wake the driver: a
@@ -540,14 +464,16 @@ impl Driver {
     ) -> Result<(), LegEnd> {
         match event {
             // Its result is not wanted any more.
-            _ if !self.under.contains_key(&op) => {}
+            _ if leg.machine().call(op).is_none() => {}
             ActEvent::Cancelled => {}
             ActEvent::Aborted(end) => self.aborted(leg, op, end),
             ActEvent::Attempted(attempted, attempt, turn) => {
-                self.write(leg, op, *attempted, (attempt, turn)).await?;
+                Box::pin(self.write(leg, op, *attempted, (attempt, turn))).await?;
             }
             ActEvent::Over(Begin::Ready(made)) => self.complete(leg, op, made),
-            ActEvent::Over(Begin::Deferred(make)) => self.complete(leg, op, make()),
+            ActEvent::Over(Begin::Deferred(deferred)) => {
+                self.complete(leg, op, (deferred.make)());
+            }
             ActEvent::Over(begin) => {
                 if matches!(begin, Begin::Wait(_)) {
                     // The end that would write them may come much later, in another incarnation of the run.

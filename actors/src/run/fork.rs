@@ -48,7 +48,7 @@ pub enum ForkError {
         run: RunId,
         /// The entry.
         entry: u64,
-        /// What it is.
+        /// Its kind.
         what: &'static str,
     },
     /// An effect that must not happen twice has begun, and its end is not recorded there.
@@ -362,7 +362,7 @@ impl Copier<'_> {
         let above = above.map(|above| above.start.path.clone());
         start.path = above.unwrap_or_default();
         start.path.push(start.agent.clone());
-        start.team.clone_from(&self.target.session.team);
+        start.team = self.target.session.team.to_string();
         if let Some(definition) = self.target.definition
             && !self.is_made(&start)
         {

@@ -1,66 +1,47 @@
 //! Futures that one task polls side by side.
 
 use std::{
-    future::{pending, poll_fn},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    future::poll_fn,
+    task::{Context, Poll, Waker},
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered, task::AtomicWaker};
-
-use crate::contract::BoxFuture;
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{Either, Pending, pending},
+    stream::FuturesUnordered,
+};
 
 /// Futures that are polled side by side, and give their values in the order in which they are done.
 ///
-/// Most sets hold one future at a time. It is polled as it is, whenever it was woken.
-pub(super) struct FutureSet<T> {
+/// Most sets hold one future at a time, which is polled as it is.
+pub(super) struct FutureSet<F: Future> {
     /// The only future.
-    alone: Option<BoxFuture<'static, T>>,
-    woken: Arc<Woken>,
+    alone: Option<F>,
     /// The futures, once there were several. `FuturesUnordered` wakes its own task whenever it has polled all that it
     /// holds and none was done (<https://github.com/rust-lang/futures-rs/pull/2333>). A run that begins to wait for its
     /// calls would be scheduled once more for nothing, and a runtime of several threads wakes another thread for that,
     /// which takes the run away from the thread that its answer comes to. So this set always holds one future more,
     /// which is never done.
-    several: Option<FuturesUnordered<BoxFuture<'static, T>>>,
+    several: Option<FuturesUnordered<OrNever<F>>>,
 }
 
-/// Whether the only future was woken since it was polled, and the task to wake.
-#[derive(Default)]
-struct Woken {
-    woken: AtomicBool,
-    task: AtomicWaker,
-}
+type OrNever<F> = Either<F, Pending<<F as Future>::Output>>;
 
-impl Wake for Woken {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.woken.store(true, Ordering::Release);
-        self.task.wake();
-    }
-}
-
-impl<T: 'static> FutureSet<T> {
+impl<F: Future + Unpin> FutureSet<F> {
     /// Adds a future. It is polled with the others from the next poll on.
-    pub(super) fn push(&mut self, future: BoxFuture<'static, T>) {
+    pub(super) fn push(&mut self, future: F) {
         if self.is_empty() {
             self.alone = Some(future);
-            self.woken.woken.store(true, Ordering::Release);
             return;
         }
         let set = self.several.get_or_insert_with(|| {
-            let mut set = FuturesUnordered::from_iter([Box::pin(pending()) as BoxFuture<'_, T>]);
+            let mut set = FuturesUnordered::from_iter([Either::Right(pending())]);
             // It is polled here, so that its one poll is not counted among those of the others.
             let _ = set.poll_next_unpin(&mut Context::from_waker(Waker::noop()));
             set
         });
-        set.extend(self.alone.take().into_iter().chain([future]));
+        let all = self.alone.take().into_iter().chain([future]);
+        set.extend(all.map(Either::Left));
     }
 
     /// Drops all futures.
@@ -74,14 +55,9 @@ impl<T: 'static> FutureSet<T> {
     }
 
     /// The next value; pending for ever when the set is empty.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
         if let Some(future) = &mut self.alone {
-            self.woken.task.register(cx.waker());
-            if !self.woken.woken.swap(false, Ordering::AcqRel) {
-                return Poll::Pending;
-            }
-            let waker = Waker::from(self.woken.clone());
-            let polled = future.poll_unpin(&mut Context::from_waker(&waker));
+            let polled = future.poll_unpin(cx);
             if polled.is_ready() {
                 self.alone = None;
             }
@@ -97,7 +73,7 @@ impl<T: 'static> FutureSet<T> {
     }
 
     /// Waits for the next value; `None` when the set is empty.
-    pub(super) async fn next(&mut self) -> Option<T> {
+    pub(super) async fn next(&mut self) -> Option<F::Output> {
         if self.is_empty() {
             return None;
         }
@@ -105,11 +81,10 @@ impl<T: 'static> FutureSet<T> {
     }
 }
 
-impl<T> Default for FutureSet<T> {
+impl<F: Future> Default for FutureSet<F> {
     fn default() -> Self {
         Self {
             alone: None,
-            woken: Arc::default(),
             several: None,
         }
     }

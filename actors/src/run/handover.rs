@@ -151,7 +151,7 @@ fn spoken(messages: &[Arc<Message>]) -> Vec<Arc<Message>> {
                 continue;
             }
             match (parts.last_mut(), part) {
-                // What stood between the two texts of an answer is left out; they stay one text.
+                // The text between the two parts of an answer is left out; they stay one text.
                 (Some(Part::Text(said)), Part::Text(more))
                     if !is_apart && message.role == Role::Assistant =>
                 {

@@ -12,13 +12,13 @@ use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
 use super::{
-    Acknowledge, Ports,
+    OnCommitted, Ports,
     completed::{Completed, Payload},
     leg::CallIdentity,
     operation::End,
 };
 use crate::{
-    contract::{Append, AsText, Batch, Claim, Committed, Line, RunRow, StoreError},
+    contract::{Append, AsText, Batch, Claim, Committed, Line, MailboxItem, RunRow, StoreError},
     vocabulary::{CallReport, JournalId, OperationError, OperationId, RunId, Spent, Timestamp},
 };
 
@@ -78,7 +78,7 @@ impl Durable {
                 Ok(())
             }
             Err(error) => {
-                self.acknowledge((0, NO_TERM), Err(error.clone()));
+                self.committed((0, NO_TERM), Err(error.clone()));
                 Err(error)
             }
         }
@@ -94,7 +94,7 @@ impl Durable {
     }
 
     /// Takes note of a commit's result, and of the term in which it was sent.
-    fn acknowledge(&self, (entries, term): (u64, u64), result: Result<Committed, StoreError>) {
+    fn committed(&self, (entries, term): (u64, u64), result: Result<Committed, StoreError>) {
         match result {
             Ok(_) => {
                 self.term.store(term, Ordering::Release);
@@ -151,20 +151,23 @@ pub(crate) struct JournalWriter {
     pub(crate) mailboxes: Vec<JournalId>,
     /// Mailbox items that the pending entries handle.
     taken: Vec<(JournalId, String)>,
-    pub(crate) row: RunRow,
+    /// Items for the mailboxes of other runs.
+    posts: Vec<(JournalId, MailboxItem)>,
+    pub(crate) row: Arc<RunRow>,
     row_changed: bool,
     pub(crate) durable: Arc<Durable>,
     pub(crate) ports: Arc<dyn Ports>,
 }
 
 impl JournalWriter {
-    pub(crate) fn new(row: RunRow, claim: Claim, ports: Arc<dyn Ports>) -> Self {
+    pub(crate) fn new(row: Arc<RunRow>, claim: Claim, ports: Arc<dyn Ports>) -> Self {
         let durable = Arc::new(Durable::new(row.run, claim, ports.clone()));
         Self {
             next: claim.entries,
             pending: Vec::new(),
             mailboxes: row.mailboxes().collect(),
             taken: Vec::new(),
+            posts: Vec::new(),
             row,
             row_changed: false,
             durable,
@@ -233,12 +236,18 @@ impl JournalWriter {
             .extend(mailboxes.map(|mailbox| (mailbox.clone(), item.clone())));
     }
 
+    /// Puts an item into the mailbox of the run that began as this one, with the next commit.
+    pub(crate) fn post(&mut self, run: RunId, item: MailboxItem) {
+        self.posts.push((run.into(), item));
+    }
+
     /// Takes note in the index that the next entry asks something.
     pub(crate) fn asks(&mut self, op: OperationId) {
         let entry = self.next;
-        self.row_changed = true;
-        let asks = self.row.asks.iter_mut();
-        asks.for_each(|asks| asks.push((op, entry)));
+        self.change_row(|row| {
+            let asks = row.asks.iter_mut();
+            asks.for_each(|asks| asks.push((op, entry)));
+        });
     }
 
     /// Takes note in the index that this operation asks nothing any more.
@@ -254,7 +263,7 @@ impl JournalWriter {
 
     /// Changes the run's row in the index, with the next commit.
     pub(crate) fn change_row(&mut self, change: impl FnOnce(&mut RunRow)) {
-        change(&mut self.row);
+        change(Arc::make_mut(&mut self.row));
         self.row_changed = true;
     }
 
@@ -267,11 +276,13 @@ impl JournalWriter {
         let expected = self.next - lines.len() as u64;
         let mut append = Append::new(self.row.run, expected, self.epoch(), lines);
         if std::mem::take(&mut self.row_changed) {
-            self.row.updated_at = self.ports.clock().now();
+            let now = self.ports.clock().now();
+            Arc::make_mut(&mut self.row).updated_at = now;
             append = append.row(self.row.clone());
         }
         let mut batch = Batch::of(append);
         batch.taken = std::mem::take(&mut self.taken);
+        batch.posts = std::mem::take(&mut self.posts);
         Some(batch)
     }
 
@@ -290,7 +301,7 @@ impl JournalWriter {
 
     /// Sends a batch that holds all pending changes.
     pub(crate) fn commit(&self, batch: Batch) {
-        self.send(batch, Durable::acknowledge);
+        self.send(batch, Durable::committed);
     }
 
     /// Sends a batch and waits for its result. A refusal for a conflict harms nothing: the caller
@@ -301,7 +312,7 @@ impl JournalWriter {
             let told = result.clone().map(drop);
             // The caller handles a conflict, which is no failure of the journal.
             if !matches!(result, Err(StoreError::Conflict { .. })) {
-                durable.acknowledge(reached, result);
+                durable.committed(reached, result);
             }
             let _ = sender.send(told);
         });
@@ -316,12 +327,18 @@ impl JournalWriter {
         let durable = self.durable.clone();
         let reached = (self.next, self.ports.store().term().unwrap_or(NO_TERM));
         let (ports, root) = (self.ports.clone(), self.row.root);
+        let posted = batch.posts.iter().filter_map(|(mailbox, _)| match mailbox {
+            JournalId::Run(run) => Some(*run),
+            JournalId::Session(_) => None,
+        });
+        let posted: Vec<RunId> = posted.collect();
         let lines: usize = batch.appends.iter().map(|append| append.lines.len()).sum();
         self.ports.commit(
             batch,
-            Acknowledge::new(move |result| {
+            OnCommitted::new(move |result| {
                 if let Ok(Committed { position }) = &result {
                     ports.published(root, position + lines as u64);
+                    ports.posted(posted);
                 }
                 tell(&durable, reached, result);
             }),

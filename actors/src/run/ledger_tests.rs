@@ -1,5 +1,5 @@
 #![allow(clippy::unwrap_used)]
-//! Whatever children reserve, consume and return, and wherever the books are read again, nothing
+//! However children reserve, consume and return, and wherever the books are read again, nothing
 //! is overspent by more than the calls that were under way, and nothing is lost.
 
 use proptest::prelude::*;
@@ -104,7 +104,7 @@ fn a_warning_is_given_once_for_each_share() {
     assert_eq!(shares_of_five, [vec![], vec![50], vec![], vec![90]]);
 }
 
-/// What happens to one node of a tree.
+/// The fate of one node of a tree.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
     /// It makes a model call of so many tokens, if it may.
@@ -147,7 +147,7 @@ struct Node {
     /// Its parent, and the operation there; a given one has none.
     parent: Option<(usize, OperationId)>,
     ended: bool,
-    /// What it consumed itself, children apart.
+    /// Its own consumption, children apart.
     own: Spent,
 }
 

@@ -1,32 +1,31 @@
-//! What the contexts of a leg and its driver share.
+//! The state that the contexts of a leg and its driver share.
 
 use std::{
     any::Any,
-    collections::{BTreeMap, VecDeque},
-    sync::Arc,
-    task::{Context, Poll, Waker},
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+    task::{Context, Poll, Waker, ready},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
 
+pub(crate) use super::call_identity::CallIdentity;
 use super::{
-    Recorded, Registry, RunSender, Tries, handover,
+    Ports, Recorded, Registry, RunSender, Tries, handover,
     load::RecordedDelivery,
     notes::Versions,
-    operation::{ErasedOperation, Operation, erase},
-    operations::{self, InBackground, MadeAgent, Temp},
-    run_machine::RunMachine,
+    operation::{Delivery, Operation, erase},
+    operations::{self, InBackground, MadeAgent, TeamToolState, Temp},
+    run_machine::{RunMachine, Stage},
     words::Words,
 };
-pub(crate) use super::{call_identity::CallIdentity, run_machine::RecordedCall};
 use crate::{
-    contract::{Emission, Origin},
+    contract::{Emission, Origin, PreviewSink},
     definition::{Pinned, PinnedAgent},
     vocabulary::{
-        AgentError, AnsweredBy, Begun, CallDigest, CallReport, Cause, Digest, Entry, Message,
-        ModelResponse, OperationError, OperationId, OperationMap, Part, Resource, RunId, RunStart,
+        AgentError, AnsweredBy, AskedBy, Begun, CallReport, Cause, Digest, Entry, Message,
+        ModelResponse, OperationError, OperationId, OperationMap, Part, RunId, RunStart,
         TELLS_OF_CALLS, ToolCall, Transcript,
     },
 };
@@ -58,27 +57,22 @@ pub(crate) struct Leg {
     pub(crate) callers: Vec<String>,
     /// The agent that gave the conversation back.
     pub(crate) returned_by: Option<String>,
-    /// What the engine told the agent when it got the conversation.
+    /// The engine's words to the agent when it got the conversation.
     note: Option<Arc<Message>>,
     pub(crate) books: Mutex<Books>,
-    /// What people say to the run, on its way to the function.
-    pub(crate) words: Words,
-    /// What is to be recorded with the ends of calls.
-    about: Mutex<OperationMap<About>>,
-    /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
-    pub(crate) heard: [Mutex<Vec<Arc<Message>>>; 2],
     /// The run's temporary state.
     pub(crate) temp: Temp,
     /// The variants of changed code that the run goes by.
     pub(crate) versions: Versions,
-    /// Contents that operations loaded and the function has not taken yet. Journal entries hold
-    /// only their hashes.
-    pub(crate) contents: Mutex<OperationMap<Arc<[u8]>>>,
     /// The channel to which children report.
     pub(crate) sender: RunSender,
+    /// Where the previews of its calls go, once it has made one.
+    previews: OnceLock<PreviewSink>,
+    /// The state that its calls of tools may read, once it has made one.
+    tool_state: OnceLock<Arc<TeamToolState>>,
 }
 
-/// What is recorded with the end of a call.
+/// The record beside the end of a call.
 #[derive(Clone, Default)]
 pub(crate) struct About {
     /// The emissions of interceptors, as entries.
@@ -90,14 +84,17 @@ pub(crate) struct About {
 /// The books of a leg's operations.
 #[derive(Default)]
 pub(crate) struct Books {
-    /// What is recorded of the leg, and what its function asks for.
-    pub(crate) machine: RunMachine<ResultSlot>,
-    /// Operations that were polled and not yet begun.
-    pub(crate) to_begin: VecDeque<(OperationId, CallIdentity, Option<Resource>, ErasedOperation)>,
-    /// Operations that were begun or polled and then dropped by the function.
-    pub(crate) dropped: Vec<OperationId>,
-    /// Entries for which nobody waits, and which the driver has not written yet.
-    pub(crate) notes: Vec<Entry>,
+    /// The record of the leg, and the requests of its function.
+    pub(crate) machine: RunMachine,
+    /// The words of people to the run, on their way to the function.
+    pub(crate) words: Words,
+    /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
+    pub(crate) heard: [Vec<Arc<Message>>; 2],
+    /// The records to be made with the ends of calls.
+    about: OperationMap<About>,
+    /// Contents that operations loaded and the function has not taken yet. Journal entries hold
+    /// only their hashes.
+    pub(crate) contents: OperationMap<Arc<[u8]>>,
     /// The number of lanes. The first one is the leg's own context.
     pub(crate) lanes: u32,
     /// How many calls were answered without the operation of a tool.
@@ -112,22 +109,6 @@ pub(crate) struct Books {
     pub(crate) undo: Vec<(String, ToolCall)>,
     /// Children that this leg spawned, by agent.
     pub(crate) spawned: Vec<(String, RunId)>,
-    /// Whether the engine is dropping the function. Dropped operations are not recorded then.
-    pub(crate) detached: bool,
-}
-
-/// Where an operation's result is put.
-pub(crate) enum ResultSlot {
-    Waiting(Option<Waker>),
-    Delivered(Delivery),
-}
-
-/// A result on its way to the function.
-pub(crate) enum Delivery {
-    /// The output of an operation that this incarnation did, as its type.
-    Live(Result<Box<dyn Any + Send>, OperationError>),
-    /// The JSON of such a result, as an earlier incarnation recorded it.
-    Recorded(Box<RawValue>),
 }
 
 /// How a leg begins, as its journal records it.
@@ -174,14 +155,20 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Leg {
-    /// A leg that goes on from what is recorded of it.
-    pub(crate) fn open(opening: Opening<'_>, at: LegStart, recorded: &mut Recorded) -> Self {
+    /// A leg that goes on from what is recorded of it, and from what is under way.
+    pub(crate) fn open(
+        opening: Opening<'_>,
+        at: LegStart,
+        recorded: &mut Recorded,
+        before: RunMachine,
+    ) -> Self {
         let Opening { start, agent, .. } = opening;
         let mut whole = opening.history.clone();
         let history = whole.len();
         let heard = at.heard.iter();
         let heard = heard.filter_map(|place| at.said.get(*place as usize));
-        let heard = [Mutex::new(heard.cloned().collect()), Mutex::default()];
+        let below = std::mem::take(&mut recorded.heard_below);
+        let heard = [heard.cloned().collect(), below];
         if at.said.is_empty() {
             whole.push(start.input.clone());
         } else {
@@ -192,7 +179,12 @@ impl Leg {
         whole.extend(note.clone());
         let conversation = handover::seen(&whole, &agent.spec);
         let books = Books {
-            machine: RunMachine::new(at.number, recorded),
+            machine: before.next_leg(at.number, recorded),
+            words: Words {
+                recorded: std::mem::take(&mut recorded.words),
+                ..Words::default()
+            },
+            heard,
             lanes: 1,
             ..Books::default()
         };
@@ -221,14 +213,32 @@ impl Leg {
             returned_by: at.returned_by,
             note,
             books: Mutex::new(books),
-            words: Words::recorded(std::mem::take(&mut recorded.words)),
-            about: Mutex::default(),
-            heard,
             temp: recorded.temp.clone(),
             versions: recorded.versions.clone(),
-            contents: Mutex::default(),
             sender: opening.sender,
+            previews: OnceLock::new(),
+            tool_state: OnceLock::new(),
         }
+    }
+
+    /// Where the previews of its calls go.
+    pub(crate) fn previews(&self, ports: &dyn Ports) -> PreviewSink {
+        let previews = self.previews.get_or_init(|| ports.previews(self.run));
+        previews.clone()
+    }
+
+    /// The state that its calls of tools may read.
+    pub(crate) fn tool_state(&self, ports: &Arc<dyn Ports>) -> Arc<TeamToolState> {
+        let state = self.tool_state.get_or_init(|| {
+            let state = TeamToolState::new(ports.clone(), self.start.clone(), self.temp.clone());
+            Arc::new(state)
+        });
+        state.clone()
+    }
+
+    /// What is known of its operations.
+    pub(crate) fn machine(&self) -> MappedMutexGuard<'_, RunMachine> {
+        MutexGuard::map(self.books.lock(), |books| &mut books.machine)
     }
 
     /// Registers an operation's first poll.
@@ -243,23 +253,9 @@ impl Leg {
             digest: operation.input(),
             asked_by: operation.cause().within(self.run),
         };
-        let (may_drift, slot) = (operation.drifts(), ResultSlot::Waiting(None));
-        let mut books = self.books.lock();
-        let asked = books.machine.ask(id, &identity, may_drift, slot)?;
-        books
-            .notes
-            .extend(asked.drifted_from.map(|recorded| Entry::Drifted {
-                op: id,
-                recorded,
-                found: identity.digest.get(),
-            }));
-        if asked.begins {
-            let resource = operation.resource();
-            books
-                .to_begin
-                .push_back((id, identity, resource, erase(operation)));
-        }
-        Ok(())
+        let may_drift = operation.drifts();
+        let begin = || (operation.resource(), erase(operation));
+        self.machine().ask(id, identity, may_drift, begin)
     }
 
     /// Takes an operation's result, if it was delivered.
@@ -268,109 +264,97 @@ impl Leg {
         id: OperationId,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T, AgentError>> {
-        let mut books = self.books.lock();
-        let end = books.machine.end.clone();
-        if let (Some(ResultSlot::Waiting(waker)), None) = (books.machine.slot(id), &end) {
-            let is_same = |waker: &Waker| waker.will_wake(cx.waker());
-            if !waker.as_ref().is_some_and(is_same) {
-                *waker = Some(cx.waker().clone());
-            }
-            return Poll::Pending;
-        }
-        match books.machine.take_slot(id) {
-            Some(ResultSlot::Delivered(Delivery::Live(made))) => {
-                drop(books);
+        let delivery = ready!(self.machine().poll(id, cx.waker()));
+        Poll::Ready(match delivery {
+            Err(end) => Err(end),
+            Ok(Delivery::Live(made)) => {
                 let output = made.map_err(AgentError::Operation)?.downcast::<T>();
                 let output = output.map(|output| self.with_causes(id, *output));
-                Poll::Ready(output.map_err(|_| AgentError::Ended))
+                output.map_err(|_| AgentError::Ended)
             }
-            Some(ResultSlot::Delivered(Delivery::Recorded(json))) => {
-                drop(books);
-                let result = serde_json::from_str::<Result<T, OperationError>>(json.get());
-                Poll::Ready(match result {
+            Ok(Delivery::Recorded(json)) => {
+                match serde_json::from_str::<Result<T, OperationError>>(json.get()) {
                     Ok(result) => result
                         .map(|output| self.with_causes(id, output))
                         .map_err(AgentError::Operation),
                     // The code expects another type than the recorded result has.
                     Err(error) => Err(self.unreadable(id, &error)),
-                })
+                }
             }
-            _ => Poll::Ready(Err(end.unwrap_or(AgentError::Ended))),
-        }
+        })
     }
 
     /// The same output. Of an answer of a model, each call says that this operation asked for it.
     fn with_causes<T: Any>(&self, id: OperationId, mut output: T) -> T {
-        if let Some(response) = (&mut output as &mut dyn Any).downcast_mut::<ModelResponse>()
-            && response.message.tool_calls().next().is_some()
-        {
-            let parts = Arc::make_mut(&mut response.message).parts.iter_mut();
-            let calls = parts.filter_map(|part| match part {
-                Part::ToolCall(call) => Some(call),
-                _ => None,
-            });
-            (0..)
-                .zip(calls)
-                .for_each(|(index, call)| call.cause = Cause::new(self.run, id, index));
+        if let Some(response) = (&mut output as &mut dyn Any).downcast_mut::<ModelResponse>() {
+            self.name_causes(id, response);
         }
         output
     }
 
+    /// Lets each call of an answer of a model say that this operation asked for it.
+    pub(crate) fn name_causes(&self, id: OperationId, response: &mut ModelResponse) {
+        let named = |index| Some(AskedBy { model: id, index });
+        let is_named = (0..)
+            .zip(response.message.tool_calls())
+            .all(|(index, call)| call.cause.within(self.run) == named(index));
+        if is_named {
+            return;
+        }
+        let parts = Arc::make_mut(&mut response.message).parts.iter_mut();
+        let calls = parts.filter_map(|part| match part {
+            Part::ToolCall(call) => Some(call),
+            _ => None,
+        });
+        (0..)
+            .zip(calls)
+            .for_each(|(index, call)| call.cause = Cause::new(self.run, id, index));
+    }
+
     /// A divergence: the recorded result does not have the type that the code expects.
     pub(crate) fn unreadable(&self, at: OperationId, error: &serde_json::Error) -> AgentError {
-        let mut books = self.books.lock();
-        let call = books.machine.call(at);
+        let mut machine = self.machine();
+        let call = machine.recorded(at);
         let call = call.map(|call| call.identity.to_string());
         let call = call.as_deref().unwrap_or("this operation");
         let found =
             format!("code that expects one of another type, as which it does not read: {error}");
         let error = AgentError::diverged(at, format_args!("a result of {call}"), found);
-        books.machine.end_with(error)
-    }
-
-    /// What the journal says about a call.
-    pub(crate) fn recorded(&self, op: OperationId) -> Option<RecordedCall> {
-        self.books.lock().machine.call(op).cloned()
-    }
-
-    /// Takes note of an input that differs from the recorded one. `false` if the journal says so already.
-    pub(crate) fn drifts(&self, op: OperationId, found: CallDigest) -> bool {
-        let mut books = self.books.lock();
-        let call = books.machine.call_mut(op);
-        call.is_some_and(|call| call.drifted.replace(found) != Some(found))
+        machine.end_with(error)
     }
 
     /// How an operation began, as far as the journal says so.
     pub(crate) fn begun(&self, op: OperationId) -> Option<Begun> {
-        self.books.lock().machine.call(op)?.begun.clone()
+        self.machine().recorded(op)?.begun.clone()
     }
 
     /// The content to which a recorded result refers, if any.
     pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
-        let books = self.books.lock();
-        operations::content_of(&books.machine.call(next.op)?.identity.kind, &next.result)
+        let machine = self.machine();
+        operations::content_of(&machine.recorded(next.op)?.identity.kind, &next.result)
     }
 
     /// Keeps the emissions of interceptors about a call until its end is recorded.
     pub(crate) fn tell(&self, op: OperationId, told: Vec<Emission>) {
         if !told.is_empty() {
             let entry = |Emission { name, data, .. }| Entry::Emitted { op, name, data };
-            let mut about = self.about.lock();
-            let about = about.entry(op).or_default();
+            let mut books = self.books.lock();
+            let about = books.about.entry(op).or_default();
             about.told.extend(told.into_iter().map(entry));
         }
     }
 
     /// Keeps the report on a tool call until its end is recorded.
     pub(crate) fn report(&self, op: OperationId, call: CallReport) {
-        self.about.lock().entry(op).or_default().report = Some(call);
+        self.books.lock().about.entry(op).or_default().report = Some(call);
     }
 
     /// Adds the number of attempts to the report. If there was no attempt, the tool did not answer
     /// the call, except when it was asked how an earlier attempt had ended.
     pub(crate) fn tried(&self, op: OperationId, tries: Tries, in_doubt: bool) {
-        let mut about = self.about.lock();
-        if let Some(report) = about.get_mut(&op).and_then(|about| about.report.as_mut()) {
+        let mut books = self.books.lock();
+        let about = books.about.get_mut(&op);
+        if let Some(report) = about.and_then(|about| about.report.as_mut()) {
             (report.attempts, report.latency_ms) = (tries.attempts, tries.took_ms);
             if tries.attempts == 0 && !in_doubt {
                 report.by = AnsweredBy::Engine;
@@ -378,20 +362,25 @@ impl Leg {
         }
     }
 
-    /// What is to be recorded with the end of a call.
+    /// The record to be made with the end of a call.
     pub(crate) fn about(&self, op: OperationId) -> About {
-        self.about.lock().get(&op).cloned().unwrap_or_default()
+        self.books
+            .lock()
+            .about
+            .get(&op)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Takes what is to be recorded with the end of a call.
     pub(crate) fn take_about(&self, op: OperationId) -> About {
-        self.about.lock().remove(&op).unwrap_or_default()
+        self.books.lock().about.remove(&op).unwrap_or_default()
     }
 
     /// Takes the emissions about a call whose end may come much later.
     pub(crate) fn take_emissions(&self, op: OperationId) -> Vec<Entry> {
-        let mut about = self.about.lock();
-        let about = about.get_mut(&op);
+        let mut books = self.books.lock();
+        let about = books.about.get_mut(&op);
         about.map_or_else(Vec::new, |about| std::mem::take(&mut about.told))
     }
 
@@ -402,57 +391,25 @@ impl Leg {
         }
     }
 
-    /// How many operations the function waits for in its own name, with this waker.
-    pub(crate) fn waits_with(&self, task: &Waker) -> usize {
-        let mut books = self.books.lock();
-        let waits = books.machine.slots();
-        waits
-            .filter(
-                |slot| matches!(slot, ResultSlot::Waiting(Some(waker)) if waker.will_wake(task)),
-            )
-            .count()
-    }
-
-    /// Puts a result where the function finds it, and wakes it. `false` when nobody waits.
-    pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) -> bool {
-        let mut books = self.books.lock();
-        let Some(slot) = books.machine.slot(id) else {
-            return false;
-        };
-        let delivered = std::mem::replace(slot, ResultSlot::Delivered(delivery));
-        if let ResultSlot::Waiting(Some(waker)) = delivered {
-            drop(books);
-            waker.wake();
-        }
-        true
+    /// Puts a result where the function finds it, and wakes it.
+    pub(crate) fn deliver(&self, id: OperationId, delivery: Delivery) {
+        let waker = self.machine().deliver(id, delivery);
+        waker.into_iter().for_each(Waker::wake);
     }
 
     /// The function dropped an operation that it had polled.
     pub(crate) fn dropped(&self, id: OperationId) {
-        self.contents.lock().remove(&id);
         let mut books = self.books.lock();
-        if let Some(slot) = books.machine.take_slot(id).filter(|_| !books.detached) {
-            books.dropped.push(id);
-            drop(books);
-            // Old journals replay as they were recorded.
-            if self.start.format >= TELLS_OF_CALLS {
-                self.words.unheard(operations::words_in(slot));
-            }
-        }
-    }
-
-    /// Ends every further operation with this error.
-    pub(crate) fn end(&self, error: AgentError) {
-        let mut books = self.books.lock();
-        books.machine.end_with(error);
-        let waiting = books.machine.slots();
-        let wakers = waiting.filter_map(|slot| match slot {
-            ResultSlot::Waiting(waker) => waker.take(),
-            _ => None,
-        });
-        let wakers: Vec<Waker> = wakers.collect();
+        books.contents.remove(&id);
+        let stage = books.machine.drop_operation(id);
         drop(books);
-        wakers.into_iter().for_each(Waker::wake);
+        // Old journals replay as they were recorded.
+        if let Some(Stage::Delivered(delivery)) = stage
+            && self.start.format >= TELLS_OF_CALLS
+        {
+            let words = operations::words_in(delivery);
+            self.books.lock().words.unheard.extend(words);
+        }
     }
 
     /// The messages of the leg so far, for a transcript that is handed on.
@@ -460,14 +417,20 @@ impl Leg {
         self.whole.since(self.history)
     }
 
+    /// The words of people to the leg.
+    pub(crate) fn heard_here(&self) -> Vec<Arc<Message>> {
+        self.books.lock().heard[1].clone()
+    }
+
     /// The requests of the turn, in order: the turn's own message, messages that people sent
     /// meanwhile, and the request to the agent that took over.
-    pub(crate) fn asked(&self) -> Vec<Arc<Message>> {
+    pub(crate) fn requests(&self) -> Vec<Arc<Message>> {
         let mut asked = vec![self.start.input.clone()];
-        let [before, here] = &self.heard;
-        asked.extend(before.lock().iter().cloned());
+        let books = self.books.lock();
+        let [before, here] = &books.heard;
+        asked.extend(before.iter().cloned());
         asked.extend(self.note.clone());
-        asked.extend(here.lock().iter().cloned());
+        asked.extend(here.iter().cloned());
         asked
     }
 
@@ -475,10 +438,10 @@ impl Leg {
     pub(crate) fn places_of_heard(&self, said: &[Arc<Message>]) -> Vec<u32> {
         let mut places = Vec::new();
         let mut from = 0;
-        for heard in self.heard.iter().flat_map(|heard| heard.lock().clone()) {
+        for heard in self.books.lock().heard.iter().flatten() {
             let rest = said.get(from..).unwrap_or_default();
             // A message that the function heard and did not keep is absent.
-            if let Some(place) = rest.iter().position(|said| **said == *heard) {
+            if let Some(place) = rest.iter().position(|said| *said == *heard) {
                 places.extend(u32::try_from(from + place));
                 from += place + 1;
             }

@@ -6,21 +6,22 @@ use serde_json::value::RawValue;
 
 use super::{
     ledger::Ledger,
-    leg::{CallIdentity, LegStart, RecordedCall},
+    leg::{CallIdentity, LegStart},
     notes::{RecordedNote, Versions},
     operations::{Allowance, Temp, recorded_change_of},
     recorded_result::is_error,
+    run_machine::{Record, RecordedCall},
     words::HeardAt,
 };
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
-        AgentError, Begun, Budget, Entry, Family, OperationId, OperationMap, ParentPolicy, RunEnd,
-        RunId, RunStart, Scope, StopReason, ToolCall,
+        AgentError, Begun, Budget, Entry, Family, Message, OperationId, OperationMap, ParentPolicy,
+        RunEnd, RunId, RunStart, Scope, StopReason, ToolCall,
     },
 };
 
-/// What a journal says about a run.
+/// The content of a journal about a run.
 #[derive(Debug, Default)]
 pub struct Recorded {
     /// How the run began.
@@ -39,10 +40,12 @@ pub struct Recorded {
     pub(crate) ledger: Ledger,
     /// The leg's results in the order in which they were delivered.
     pub(crate) deliveries: VecDeque<RecordedDelivery>,
-    pub(crate) calls: OperationMap<RecordedCall>,
-    pub(crate) noted: OperationMap<RecordedNote>,
-    /// What people said that the leg's function heard before a model request.
+    /// The leg's operations and notes, by their places.
+    pub(crate) record: OperationMap<Record>,
+    /// The words of people that the leg's function heard before a model request.
     pub(crate) words: HeardAt,
+    /// The words of people that children have heard instead of the leg's function.
+    pub(crate) heard_below: Vec<Arc<Message>>,
     /// Children of all legs whose end this journal does not know.
     pub(crate) children: Vec<RecordedChild>,
     /// Children whose operation the function dropped, and whose end this journal does not know.
@@ -133,8 +136,7 @@ impl Recorded {
         for stored in lines {
             self.add(stored.sequence, stored.decode(&run.into())?);
             self.deliveries.clear();
-            self.calls.clear();
-            self.noted.clear();
+            self.record.clear();
             self.words.clear();
         }
         Ok(())
@@ -185,9 +187,12 @@ impl Recorded {
                     returned_by,
                 };
                 self.deliveries.clear();
-                self.calls.clear();
-                self.noted.clear();
+                self.record.clear();
                 self.words.clear();
+                self.heard_below.clear();
+            }
+            Entry::Heard { place, message, .. } if place == Entry::HEARD_BELOW => {
+                self.heard_below.push(Arc::from(message));
             }
             Entry::Heard { op, place, message } => {
                 let here = self.words.entry((op.lane, place)).or_default();
@@ -226,7 +231,7 @@ impl Recorded {
                 ..
             } => {
                 self.ledger.charge(spent);
-                let begun = self.calls.remove(&op).and_then(|call| call.begun);
+                let begun = self.call(op).and_then(|call| call.begun.take());
                 if Family::of(&kind) == Family::Delegate {
                     let ended = self.take_children(op);
                     if is_error(&result) {
@@ -249,7 +254,7 @@ impl Recorded {
                 self.ledger.charge(spent);
                 let unwanted = self.take_children(op);
                 self.unwanted.extend(unwanted);
-                if let Some(call) = self.calls.get_mut(&op) {
+                if let Some(call) = self.call(op) {
                     call.dropped = true;
                 }
             }
@@ -284,18 +289,16 @@ impl Recorded {
             } => self.ledger.warned(resource, percent),
             // An interceptor's emission has the id of the call that it is about, and stands before
             // the call's end.
-            Entry::Emitted { op, .. } if self.calls.contains_key(&op) => {}
-            Entry::Emitted { .. } | Entry::CallAnswered { .. } => {
-                self.noted.extend(RecordedNote::of(&entry));
-            }
+            Entry::Emitted { op, .. } if self.call(op).is_some() => {}
+            Entry::Emitted { .. } | Entry::CallAnswered { .. } => self.record_note(&entry),
             Entry::VersionChosen { name, version } => self.versions.record(name, version),
             Entry::Drifted { op, found, .. } => {
-                if let Some(call) = self.calls.get_mut(&op) {
+                if let Some(call) = self.call(op) {
                     call.drifted = Some(found);
                 }
             }
             Entry::UndoRegistered { ref call, .. } => {
-                self.noted.extend(RecordedNote::of(&entry));
+                self.record_note(&entry);
                 // The undo steps of another run are made by that run.
                 let forked = self.start.as_ref().and_then(|start| start.forked);
                 if forked.is_none_or(|forked| sequence >= forked.copied) {
@@ -304,10 +307,7 @@ impl Recorded {
             }
             Entry::Parked { reason } => self.parked = Some(reason),
             Entry::Activated { .. } | Entry::Restarted { .. } => self.parked = None,
-            Entry::Quarantined { op, .. } => {
-                self.calls.remove(&op);
-                self.deliveries.retain(|delivery| delivery.op != op);
-            }
+            Entry::Quarantined { op, .. } => self.forget(op),
             Entry::CancelRequested { reason, stop } => {
                 self.cancel = Some(stop.unwrap_or(StopReason::Cancelled(reason)));
             }
@@ -336,8 +336,23 @@ impl Recorded {
             dropped: false,
             drifted: None,
         };
-        self.noted.remove(&op);
-        self.calls.insert(op, call);
+        self.record.insert(op, Record::Call(call));
+    }
+
+    fn record_note(&mut self, entry: &Entry) {
+        let note = RecordedNote::of(entry);
+        self.record
+            .extend(note.map(|(op, note)| (op, Record::Note(note))));
+    }
+
+    fn call(&mut self, op: OperationId) -> Option<&mut RecordedCall> {
+        self.record.get_mut(&op)?.call_mut()
+    }
+
+    /// Forgets an operation, so that the function does it again.
+    pub(super) fn forget(&mut self, op: OperationId) {
+        self.record.remove(&op);
+        self.deliveries.retain(|delivery| delivery.op != op);
     }
 
     /// Takes the children out that an operation began.

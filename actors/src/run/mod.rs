@@ -7,6 +7,7 @@
 mod behavior;
 mod builder;
 mod call_identity;
+mod carried;
 mod command_channel;
 mod completed;
 mod context;
@@ -19,6 +20,7 @@ mod journal;
 mod ledger;
 mod leg;
 mod load;
+mod loop_context;
 mod names;
 mod notes;
 mod observe;
@@ -40,40 +42,45 @@ mod steps;
 mod task;
 mod tool_names;
 mod toolsets;
+mod waiting_words;
 mod words;
 
 pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use call_identity::InputDigest;
+pub(crate) use carried::{Asked, CallKey, Carried, Keeper, Manner};
 pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub use completed::Kept;
 pub use context::{Composed, Performing, RunContext};
-pub use driver::answers;
-pub(crate) use driver::unfit;
 pub use fork::ForkError;
 pub use interception::Intercept;
 pub use load::Recorded;
+pub use loop_context::LoopContext;
 pub use observe::{Observer, events_of};
 pub use operation::{
     Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Unsaved, Wait,
     WaitFor, Write,
 };
-pub use operation_log::OperationLog;
+pub(crate) use operation_log::OperationLog;
 pub use policy::{
     BeforeTool, GoalEnd, GoalStatus, HookContext, Judgement, OwnTool, Policy, PolicyContext,
     PolicyHandle, Verdict,
 };
 pub use ports::Task;
 pub(crate) use ports::{
-    Acknowledge, Called, ChildReport, ChildResult, ChildStart, Command, ModelAnswer, ModelCall,
-    Ports, StateTurn, ToolEnd, ToolInvocation, ToolSlot, Tries,
+    Called, ChildReport, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
+    OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
 pub(crate) use recording::Written;
 pub use recording::{Recording, RecordingError};
-pub use registry::{ModelCode, Registry, ToolCode};
+pub use registry::Registry;
+pub(crate) use registry::{ModelCode, ToolCode};
 pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
+pub use run_machine::answers;
+pub(crate) use run_machine::unfit;
 pub(crate) use task::{Incarnation, Loaded, RunExit, RunTask, SessionTail, row_of};
+pub(crate) use toolsets::ToolSources;
 
 pub(crate) use fork::{ChangedByTree, Copies, ForkTarget, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

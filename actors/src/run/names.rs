@@ -160,7 +160,7 @@ impl Places {
         own.is_some_and(|own| T::table(own).contains_key(name))
     }
 
-    /// What this name stands for in the last of these agents, each of which is below the one
+    /// The meaning of this name in the last of these agents, each of which is below the one
     /// before it. What only other agents have is found when they all have the same.
     ///
     /// # Errors
@@ -239,7 +239,14 @@ impl Places {
 
     /// All names of a kind, in words.
     pub(super) fn known<T: Named>(&self) -> String {
-        listed(self.names_of::<T>())
+        let names = self.names_of::<T>();
+        let way = match T::WHAT {
+            _ if !names.is_empty() => return listed(names),
+            "behavior" | "policy" => "those of the library by `.registry(ghostlight::builtin())`",
+            "model" => "one by `.model(\"default\", ..)`, or the agent by `Agent::model`",
+            _ => return listed(names),
+        };
+        format!("none (give the System's builder {way})")
     }
 }
 

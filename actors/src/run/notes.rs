@@ -91,7 +91,7 @@ impl Leg {
                 let agent = self.agent.spec.name.clone();
                 books.undo.push((agent, call.clone()));
             }
-            books.notes.push(entry);
+            books.machine.notes.push(entry);
         }
     }
 
@@ -148,8 +148,8 @@ impl Leg {
     /// Which variant of changed code the run goes by: the recorded one, else the oldest where
     /// the function is past this place, else the newest.
     pub(crate) fn version(&self, at: OperationId, name: &str, max: u32) -> Result<u32, AgentError> {
-        let mut books = self.books.lock();
-        if let Some(end) = &books.machine.end {
+        let mut machine = self.machine();
+        if let Some(end) = &machine.end {
             return Err(end.clone());
         }
         let mut versions = self.versions.0.lock();
@@ -160,13 +160,13 @@ impl Leg {
             let recorded = format!("version {version} of {name:?}");
             let found = format!("code that knows its versions up to {max}");
             let error = AgentError::diverged(at, recorded, found);
-            return Err(books.machine.end_with(error));
+            return Err(machine.end_with(error));
         }
-        let is_past = books.machine.is_past();
+        let is_past = machine.is_past();
         let version = if is_past { 0 } else { max };
         versions.insert(name.to_owned(), version);
         let name = name.to_owned();
-        books.notes.push(Entry::VersionChosen { name, version });
+        machine.notes.push(Entry::VersionChosen { name, version });
         Ok(version)
     }
 }

@@ -141,6 +141,8 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
                 None => completed(operation, kind, name, result, call.as_deref()),
             }
         }
+        // The journal of the child that heard it has the event.
+        Entry::Heard { place, .. } if *place == Entry::HEARD_BELOW => return None,
         Entry::Heard { op, message, .. } => heard(*op, message),
         Entry::Changed { op, changed } => Event::Changed {
             operation: *op,
@@ -288,7 +290,7 @@ fn heard(operation: OperationId, message: &Message) -> Event {
     }
 }
 
-/// What was heard with the answer of a model.
+/// The words that were heard with the answer of a model.
 fn heard_with(entry: &Entry) -> Vec<Event> {
     let Entry::Completed {
         op, kind, result, ..

@@ -1,10 +1,10 @@
-//! What an operation is.
+//! The kinds of operations.
 
-use std::{any::Any, borrow::Cow, sync::Arc};
+use std::{any::Any, borrow::Cow, marker::PhantomData, sync::Arc};
 
 use futures_util::{FutureExt, TryFutureExt};
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -81,7 +81,7 @@ pub trait Operation: Send + 'static {
         Cause::default()
     }
 
-    /// What the operation consumed of the run's budget, recorded with the result. The engine itself
+    /// The operation's consumption of the run's budget, recorded with the result. The engine itself
     /// charges the consumption of child runs.
     fn spent(_output: &Self::Output) -> Spent {
         Spent::default()
@@ -101,9 +101,8 @@ pub trait Operation: Send + 'static {
 pub enum Begin<T> {
     /// It is done, with this result.
     Ready(Result<T, OperationError>),
-    /// It is done when its end is recorded, by this function. The function is not called if the
-    /// result is not wanted any more.
-    Deferred(Box<dyn FnOnce() -> Result<T, OperationError> + Send>),
+    /// It is done when its end is recorded.
+    Deferred(Deferred<T>),
     /// An act outside the process does it.
     Act(Act<T>),
     /// Its result comes from outside.
@@ -115,10 +114,18 @@ pub enum Begin<T> {
     Child(Child<T>),
 }
 
-impl<T: Send + 'static> Begin<T> {
+impl<T: Serialize + Send + 'static> Begin<T> {
     /// An operation that fails at once.
     pub fn failed(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::Ready(Err(OperationError::new(kind, message)))
+    }
+
+    /// An operation that is done when its end is recorded, by this function. The function is not called if the result is
+    /// not wanted any more.
+    pub fn deferred(make: impl FnOnce() -> Result<T, OperationError> + Send + 'static) -> Self {
+        let make = Box::new(move || make().map(Made::unreckoned));
+        let output = PhantomData;
+        Self::Deferred(Deferred { make, output })
     }
 
     /// An act that may be done again after a crash, so that its start is not recorded.
@@ -131,11 +138,7 @@ impl<T: Send + 'static> Begin<T> {
 
     /// Such an act, which returns how the operation goes on after it.
     pub fn act_then(gate: Gate, act: impl Future<Output = Self> + Send + 'static) -> Self {
-        Self::Act(Act {
-            record_start: false,
-            gate,
-            future: Box::pin(act),
-        })
+        Self::Act(Act::new(gate, act))
     }
 }
 
@@ -204,10 +207,36 @@ pub struct Act<T> {
     /// When it may run and when its result counts.
     pub gate: Gate,
     /// The act, and how the operation goes on after it.
-    pub future: BoxFuture<'static, Begin<T>>,
+    pub(crate) future: BoxFuture<'static, Begin<Made>>,
+    output: PhantomData<fn() -> T>,
 }
 
-/// What an act waits for.
+impl<T: Serialize + Send + 'static> Act<T> {
+    /// An act whose start is not recorded, and which returns how the operation goes on after it.
+    pub fn new(gate: Gate, act: impl Future<Output = Begin<T>> + Send + 'static) -> Self {
+        Self {
+            record_start: false,
+            gate,
+            future: Box::pin(act.map(|begin| begin.map(Made::unreckoned))),
+            output: PhantomData,
+        }
+    }
+
+    /// The same, whose start is durably recorded before it runs, if it must not happen twice.
+    #[must_use]
+    pub fn recorded(mut self, record_start: bool) -> Self {
+        self.record_start = record_start;
+        self
+    }
+}
+
+/// The end of an operation that is made when it is recorded.
+pub struct Deferred<T> {
+    pub(crate) make: Make,
+    output: PhantomData<fn() -> T>,
+}
+
+/// The condition that an act waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// It begins when everything before it is durable.
@@ -219,7 +248,7 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// What an act of this effect waits for.
+    /// The condition that an act of this effect waits for.
     pub fn of(effect: Effect) -> Self {
         match effect {
             Effect::Read => Self::Open,
@@ -235,11 +264,19 @@ pub(crate) type Reads = fn(&Value) -> Result<(), String>;
 pub struct Wait<T> {
     /// The awaited thing.
     pub wait_for: WaitFor,
-    /// Makes the result from the arrival.
-    pub finish: Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>,
+    /// What the operation does with the arrival.
+    pub(crate) finish: Finish<T>,
     /// For a message: whether it has the form that is waited for, or else why not. One that has not is set aside, and
     /// the operation waits on.
     pub(crate) reads: Option<Reads>,
+}
+
+/// What an operation does with the thing for which it waited.
+pub(crate) enum Finish<T> {
+    /// It ends with the result that this makes.
+    Ends(Box<dyn FnOnce(Arrival) -> Result<T, OperationError> + Send>),
+    /// It goes on as this says. The arrival stays in the mailbox until the operation ends.
+    GoesOn(Box<dyn FnOnce(Arrival) -> Begin<T> + Send>),
 }
 
 impl<T> Wait<T> {
@@ -250,8 +287,26 @@ impl<T> Wait<T> {
     ) -> Self {
         Self {
             wait_for,
-            finish: Box::new(finish),
+            finish: Finish::Ends(Box::new(finish)),
             reads: None,
+        }
+    }
+
+    /// An operation that waits for this, and then goes on as this function says. Until it ends, a later incarnation of
+    /// the run waits anew and is given the same arrivals again.
+    pub(crate) fn for_result(go_on: impl FnOnce(Arrival) -> Begin<T> + Send + 'static) -> Self {
+        Self {
+            wait_for: WaitFor::Result,
+            finish: Finish::GoesOn(Box::new(go_on)),
+            reads: None,
+        }
+    }
+
+    /// How the operation goes on after this arrival.
+    pub(crate) fn arrived(self, arrival: Arrival) -> Begin<T> {
+        match self.finish {
+            Finish::Ends(finish) => Begin::Ready(finish(arrival)),
+            Finish::GoesOn(go_on) => go_on(arrival),
         }
     }
 
@@ -314,7 +369,7 @@ pub struct Child<T> {
 pub(crate) type FinishChild<T> =
     Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>;
 
-opaque!(Begin<T>, Act<T>, Wait<T>, Write<T>, Child<T>);
+opaque!(Begin<T>, Deferred<T>, Act<T>, Wait<T>, Write<T>, Child<T>);
 
 /// The context of an operation that begins.
 #[derive(Clone)]
@@ -357,13 +412,15 @@ impl OperationContext {
 
 opaque!(OperationContext { id, run });
 
-/// What an operation made, of whatever type. The driver records it and gives it to the function.
+/// The product of an operation, of any type. The driver records it and gives it to the function.
 pub(crate) struct Made {
     output: Box<dyn AnyOutput>,
     /// A copy for the journal.
     pub(super) kept: Option<Kept>,
     /// The part of the run's budget that the operation consumed.
     pub(crate) spent: Spent,
+    /// Whether the operation has said what it consumed, and what the journal keeps.
+    is_reckoned: bool,
 }
 
 /// The end of an operation, before it is recorded and delivered.
@@ -376,6 +433,25 @@ impl Made {
             output,
             kept,
             spent,
+            is_reckoned: true,
+        }
+    }
+
+    /// The output of an operation that has not [reckoned](Self::reckon) it.
+    fn unreckoned(output: impl Serialize + Send + 'static) -> Self {
+        Self {
+            is_reckoned: false,
+            ..Self::new(output, Spent::default())
+        }
+    }
+
+    /// Adds what this operation consumed, and what the journal keeps of its output, unless it is there.
+    pub(crate) fn reckon<O: Operation>(&mut self) {
+        if std::mem::replace(&mut self.is_reckoned, true) {
+            return;
+        }
+        if let Some(output) = self.output.as_any().downcast_ref::<O::Output>() {
+            (self.spent, self.kept) = (O::spent(output), O::kept(output));
         }
     }
 
@@ -403,6 +479,8 @@ impl Made {
 trait AnyOutput: Send {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
 
+    fn as_any(&self) -> &dyn Any;
+
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
 
@@ -411,31 +489,67 @@ impl<T: Serialize + Send + 'static> AnyOutput for T {
         write_end(Ok(self), into)
     }
 
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
         self
     }
 }
 
+/// Makes the end of an operation when it is recorded.
+pub(crate) type Make = Box<dyn FnOnce() -> End + Send>;
+
+/// A result on its way to the function.
+pub(crate) enum Delivery {
+    /// The output of an operation that this incarnation did, as its type.
+    Live(Result<Box<dyn Any + Send>, OperationError>),
+    /// The JSON of such a result, as an earlier incarnation recorded it.
+    Recorded(Box<RawValue>),
+}
+
+/// Adds what an operation consumed to its output, and what the journal keeps of it.
+pub(crate) type Reckon = fn(&mut Made);
+
 /// An operation that has been polled and not yet begun.
-pub(crate) type ErasedOperation = Box<dyn FnOnce(OperationContext) -> Begin<Made> + Send>;
+pub(crate) struct ErasedOperation {
+    pub(crate) begin: Box<dyn FnOnce(OperationContext) -> Begin<Made> + Send>,
+    pub(crate) reckon: Reckon,
+}
 
 pub(crate) fn erase<O: Operation>(operation: O) -> ErasedOperation {
-    Box::new(move |cx| operation.begin(cx).map(Made::by::<O>))
+    ErasedOperation {
+        begin: Box::new(move |cx| operation.begin(cx).map(Made::unreckoned)),
+        reckon: Made::reckon::<O>,
+    }
 }
 
 impl<T: 'static> Begin<T> {
-    fn map<U: 'static>(self, to: fn(T) -> U) -> Begin<U> {
+    /// The same beginning with its output erased. Outputs of acts and of deferred ends were erased when those were made.
+    fn map(self, to: fn(T) -> Made) -> Begin<Made> {
         match self {
             Self::Ready(result) => Begin::Ready(result.map(to)),
-            Self::Deferred(make) => Begin::Deferred(Box::new(move || make().map(to))),
+            Self::Deferred(deferred) => Begin::Deferred(Deferred {
+                make: deferred.make,
+                output: PhantomData,
+            }),
             Self::Act(act) => Begin::Act(Act {
                 record_start: act.record_start,
                 gate: act.gate,
-                future: Box::pin(act.future.map(move |begin| begin.map(to))),
+                future: act.future,
+                output: PhantomData,
             }),
             Self::Wait(wait) => Begin::Wait(Wait {
                 wait_for: wait.wait_for,
-                finish: Box::new(move |arrival| (wait.finish)(arrival).map(to)),
+                finish: match wait.finish {
+                    Finish::Ends(finish) => {
+                        Finish::Ends(Box::new(move |arrival| finish(arrival).map(to)))
+                    }
+                    Finish::GoesOn(go_on) => {
+                        Finish::GoesOn(Box::new(move |arrival| go_on(arrival).map(to)))
+                    }
+                },
                 reads: wait.reads,
             }),
             Self::Write(write) => Begin::Write(write.map(to)),

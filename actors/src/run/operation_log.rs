@@ -8,10 +8,12 @@ use crate::vocabulary::{
 
 /// The operations of one run, as its entries tell of them so far. It holds what is open, and forgets what has ended.
 #[derive(Debug, Default)]
-pub struct OperationLog {
+pub(crate) struct OperationLog {
     /// The format in which the run is written.
     format: u32,
     asks: Vec<(OperationId, u64)>,
+    /// The model calls that are suspended.
+    suspended: Vec<OperationId>,
     /// How many steps have begun.
     begun: u32,
     pub(super) steps: Vec<OpenStep>,
@@ -37,12 +39,12 @@ pub(super) struct OpenCall {
 
 impl OperationLog {
     /// A run of which nothing is known yet.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
     /// Takes note of the run's entry of this sequence number, in their order. Returns the call of a model to which the entry belongs, if any.
-    pub fn add(&mut self, sequence: u64, entry: &Entry) -> Option<AskedBy> {
+    pub(crate) fn add(&mut self, sequence: u64, entry: &Entry) -> Option<AskedBy> {
         match entry {
             Entry::RunStarted(start) => self.format = start.format,
             Entry::Activated { format, .. } => self.format = self.format.max(*format),
@@ -51,10 +53,20 @@ impl OperationLog {
                 begun: Begun::Question(_),
                 ..
             } => self.asks.push((*op, sequence)),
+            Entry::Started {
+                op,
+                kind,
+                begun: Begun::Ticket,
+                ..
+            } if Family::of(kind) == Family::Model => self.suspended.push(*op),
             Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
                 self.asks.retain(|(asked, _)| asked != op);
+                self.suspended.retain(|suspended| suspended != op);
             }
-            Entry::RunEnded(_) => self.asks.clear(),
+            Entry::RunEnded(_) => {
+                self.asks.clear();
+                self.suspended.clear();
+            }
             _ => {}
         }
         let recorded = match entry {
@@ -70,8 +82,13 @@ impl OperationLog {
     }
 
     /// The questions that wait for their answers, each with the sequence number of its entry, the oldest first.
-    pub fn asks(&self) -> &[(OperationId, u64)] {
+    pub(crate) fn asks(&self) -> &[(OperationId, u64)] {
         &self.asks
+    }
+
+    /// Whether the run waits for the answer to a suspended model call.
+    pub(crate) fn awaits_model(&self) -> bool {
+        !self.suspended.is_empty()
     }
 
     /// Takes note of the calls for which a model operation asked. Returns the number of the step.

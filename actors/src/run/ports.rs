@@ -1,30 +1,30 @@
 //! The requests of a run to the world. Actors answer them, or tests.
 
-use std::{any::Any, fmt, sync::Arc};
+use std::{any::Any, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{InputDigest, ModelCode, RunSender, ToolCode};
+use super::{Carried, InputDigest, ModelCode, RunSender, ToolCode};
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Change, Clock, Committed, Credential, Emission, Entropy,
-        MailboxItem, Origin, StateSlot, StoreError, StoreHandle, ToolState,
+        Append, Batch, BoxFuture, Change, Committed, Credential, Emission, Entropy, ModelHost,
+        Origin, PreviewSink, StateSlot, StoreError, Surroundings, SuspendableCall, ToolState,
     },
     definition::Pinned,
     vocabulary::{
         AgentError, Budget, Cause, Continuation, Continued, Message, ModelRequest, ModelResponse,
-        OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent, Timestamp,
-        ToolCall, ToolDefinition, ToolResult,
+        ModelTicket, OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent,
+        Timestamp, ToolCall, ToolDefinition, ToolResult,
     },
 };
 
 /// Receives a commit's result, once: a journal that is lost before it answers is closed. Results come in the order of
 /// commits.
-pub(crate) struct Acknowledge(Option<Box<Receive>>);
+pub(crate) struct OnCommitted(Option<Box<Receive>>);
 
 type Receive = dyn FnOnce(Result<Committed, StoreError>) + Send;
 
-impl Acknowledge {
+impl OnCommitted {
     pub(crate) fn new(
         receive: impl FnOnce(Result<Committed, StoreError>) + Send + 'static,
     ) -> Self {
@@ -38,7 +38,7 @@ impl Acknowledge {
     }
 }
 
-impl Drop for Acknowledge {
+impl Drop for OnCommitted {
     fn drop(&mut self) {
         self.give(Err(StoreError::Closed));
     }
@@ -47,12 +47,12 @@ impl Drop for Acknowledge {
 /// The interface through which a run reaches models, tools, other runs and the journal.
 ///
 /// Every method returns at once. Slow ones return a future that does not borrow.
-pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
+pub(crate) trait Ports: Surroundings {
     /// Commits changes and tells when they are durable.
-    fn commit(&self, batch: Batch, acknowledge: Acknowledge);
+    fn commit(&self, batch: Batch, on_committed: OnCommitted);
 
     /// Asks a model, through its gateway.
-    fn model(&self, call: ModelCall) -> BoxFuture<'static, ModelAnswer>;
+    fn model(&self, call: Arc<ModelCall>, answers: Vec<String>) -> Carried<ModelAnswer>;
 
     /// Waits until a tool call may run. The numbers of calls at once are bounded, for its tool and
     /// for all tools. A call gets its slot before its start is recorded.
@@ -60,10 +60,10 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
 
     /// Calls a tool, through its executor. A call that is under way already under this operation
     /// is joined, not repeated.
-    fn tool(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>>;
+    fn tool(&self, call: Arc<ToolInvocation>) -> Carried<Called<ToolEnd>>;
 
     /// Asks the tool whether a call whose outcome is unknown happened.
-    fn reconcile(&self, call: Arc<ToolInvocation>) -> BoxFuture<'static, Called<ToolEnd>>;
+    fn reconcile(&self, call: Arc<ToolInvocation>) -> Carried<Called<ToolEnd>>;
 
     /// Ends a call whose result is not wanted any more, once its own future is dropped. A `once`
     /// tool has a grace period. The future ends when the call can do nothing more, with the call's
@@ -74,6 +74,9 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Ends the tool calls that earlier lives of this run left behind and that it did not take
     /// over. The run is about to end, and no tool may begin for it afterwards.
     fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
+
+    /// The sink for the previews of a run's calls.
+    fn previews(&self, run: RunId) -> PreviewSink;
 
     /// The text of an answer that the run's model has not ended, as far as it was streamed.
     fn saying(&self, _run: RunId) -> Option<String> {
@@ -103,17 +106,13 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<StateSlot, OperationError>>;
 
     /// Waits until nobody else in this process changes this value.
-    fn state_turn(&self, scope: String, key: String) -> BoxFuture<'static, StateTurn>;
+    fn lock_state(&self, scope: String, key: String) -> BoxFuture<'static, StateLock>;
 
     /// Tells the cache of shared state that these values changed, once they are durable.
     fn state_changed(&self, keys: Vec<(String, String)>);
 
     /// Tells the cache of shared state that any value of this scope may have changed unseen.
     fn forget_state(&self, scope: String);
-
-    /// Puts an item into a run's mailbox.
-    fn post(&self, run: RunId, item: MailboxItem)
-    -> BoxFuture<'static, Result<(), OperationError>>;
 
     /// Tells runs that a commit put items into their mailboxes.
     fn posted(&self, runs: Vec<RunId>);
@@ -125,28 +124,18 @@ pub(crate) trait Ports: fmt::Debug + Send + Sync + 'static {
     /// Tells observers that the journal has more, up to this position.
     fn published(&self, root: RunId, position: u64);
 
-    /// The keeper of the actors that packages add.
-    fn companions(&self) -> Arc<dyn Any + Send + Sync>;
-
-    /// The store, for what is only read.
-    fn store(&self) -> &StoreHandle;
-
-    /// The clock.
-    fn clock(&self) -> &Arc<dyn Clock>;
-
     /// The source of randomness.
     fn entropy(&self) -> &Arc<dyn Entropy>;
 }
 
 /// The right to change a value of shared state. Dropping it gives it to the next waiter. It serves
 /// only fairness: the expected version keeps a write from being lost.
-pub(crate) type StateTurn = tokio::sync::OwnedMutexGuard<()>;
+pub(crate) type StateLock = tokio::sync::OwnedMutexGuard<()>;
 
 /// The right of a tool call to run. It passes to the next call when all clones are dropped.
 pub(crate) type ToolSlot = Arc<dyn Any + Send + Sync>;
 
 /// A model call of a run.
-#[derive(Clone, Debug)]
 pub(crate) struct ModelCall {
     /// The run.
     pub run: RunId,
@@ -158,16 +147,46 @@ pub(crate) struct ModelCall {
     pub digest: InputDigest,
     /// On whose behalf the call is made.
     pub origin: Arc<Origin>,
+    /// Where its previews go.
+    pub previews: PreviewSink,
     /// The request, with its model's name filled in.
     pub request: ModelRequest,
     /// The model that the agent's name for it stands for.
     pub code: ModelCode,
     /// Fires when the answer is not wanted any more.
     pub cancelled: CancellationToken,
+    /// The System, for a model that suspends the call.
+    pub host: ModelHost,
+    /// The digest of the request that waits for answers; `None` where the call may not be suspended.
+    pub awaited: Option<InputDigest>,
+}
+
+impl ModelCall {
+    /// The same call, if it may be suspended.
+    pub(crate) fn suspendable(self: &Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
+        let call: Arc<dyn SuspendableCall> = self.clone();
+        self.awaited.is_some().then_some(call)
+    }
+}
+
+impl SuspendableCall for ModelCall {
+    fn host(&self) -> &ModelHost {
+        &self.host
+    }
+
+    fn ticket(&self, number: u32) -> ModelTicket {
+        let request = self.awaited.as_ref().unwrap_or(&self.digest);
+        ModelTicket {
+            run: self.run,
+            operation: self.operation,
+            number,
+            request: request.get().0 >> 24,
+        }
+    }
 }
 
 /// A tool call of a run.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct ToolInvocation {
     /// The run.
     pub run: RunId,
@@ -179,8 +198,10 @@ pub(crate) struct ToolInvocation {
     pub agent: Arc<str>,
     /// On whose behalf the call is made, and who approved it.
     pub origin: Arc<Origin>,
+    /// Where its previews go.
+    pub previews: PreviewSink,
     /// The call.
-    pub call: ToolCall,
+    pub call: Arc<ToolCall>,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
     /// The tool that the agent's name for it stands for, or why there is none.
@@ -211,7 +232,16 @@ pub(crate) struct Called<T> {
 }
 
 /// The end of a model call.
-pub(crate) type ModelAnswer = Called<Result<ModelResponse, OperationError>>;
+pub(crate) type ModelAnswer = Called<ModelEnd>;
+
+/// The end of a model call, as far as the gateway knows it.
+#[derive(Clone, Debug)]
+pub(crate) enum ModelEnd {
+    /// It has ended.
+    Over(Result<ModelResponse, OperationError>),
+    /// Its answer comes through its ticket.
+    Suspended,
+}
 
 /// How many real attempts at a call were made, and how long they took together, with the pauses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,6 +302,8 @@ pub struct ChildStart {
     pub operation: OperationId,
     /// Whether it is to be cancelled rather than run.
     pub cancel: Option<String>,
+    /// Whether it hears what people say to the parent.
+    pub hears: bool,
     /// The parent's channel, to which the child reports.
     pub sender: RunSender,
 }
@@ -290,7 +322,7 @@ pub struct ChildStart {
 #[must_use = "a task is done by the agent to which it is given"]
 #[non_exhaustive]
 pub struct Task {
-    /// What is to be done.
+    /// The task.
     pub message: Message,
     /// The bounds of the child run, beyond the agent's own and what its parent can give it.
     pub budget: Budget,
@@ -298,10 +330,12 @@ pub struct Task {
     /// the rest is divided equally among the children that begin together and, if it does not wait
     /// for them, the parent's function.
     pub share: Option<u8>,
-    /// What happens to the child when its parent ends first.
+    /// The fate of the child when its parent ends first.
     pub when_parent_ends: ParentPolicy,
     /// The call of a model that gives the task.
     pub(crate) cause: Cause,
+    /// Whether the child hears what people say to its parent.
+    pub(crate) hears: bool,
 }
 
 impl Task {
@@ -314,6 +348,14 @@ impl Task {
     /// Sets how much of its parent's own bounds the child gets, in percent.
     pub fn share(mut self, percent: u8) -> Self {
         self.share = Some(percent.min(100));
+        self
+    }
+
+    /// Lets the child hear what people say to its parent's run, whose function only waits: each message is in the next
+    /// request that the child builds. All such children at work hear it; where none is at work, the one that begins next
+    /// does. A child that begins after one has heard it and answered hears nothing of it.
+    pub fn hears_parent(mut self) -> Self {
+        self.hears = true;
         self
     }
 
@@ -344,6 +386,7 @@ impl From<Message> for Task {
             share: None,
             when_parent_ends: ParentPolicy::default(),
             cause: Cause::default(),
+            hears: false,
         }
     }
 }
@@ -390,6 +433,8 @@ pub enum ChildReport {
         append: Option<Box<Append>>,
         /// How it ended.
         result: Box<ChildResult>,
+        /// The items that it has heard of the parent's mailboxes.
+        heard: Vec<String>,
     },
     /// It cannot go on, because the store refuses it. A parent that is gone takes it up again, and finds out for itself.
     Failed(StoreError),
@@ -403,7 +448,7 @@ pub struct ChildResult {
     pub run: RunId,
     /// Its outcome.
     pub outcome: Result<Outcome, AgentError>,
-    /// What it and its children consumed.
+    /// The consumption of the run and its children.
     pub spent: Spent,
 }
 

@@ -3,7 +3,7 @@
 use super::Registry;
 use crate::{
     contract::ModelHandle,
-    definition::{ContextSpec, DefinitionError, TeamSpec},
+    definition::{ContextSpec, DefinitionError, TeamSpec, model_of},
 };
 
 impl Registry {
@@ -20,12 +20,8 @@ impl Registry {
             if !is_bounded {
                 continue;
             }
-            let own = lineage
-                .iter()
-                .rev()
-                .find_map(|above| above.model.as_deref());
             let path = super::registry::path_of(&lineage);
-            let names = std::iter::once(own.unwrap_or("default"));
+            let names = std::iter::once(model_of(&lineage));
             let of_context = agent.context.iter().flat_map(ContextSpec::models);
             for name in names.chain(of_context) {
                 let found = self.places.look_up::<ModelHandle>(&path, name);

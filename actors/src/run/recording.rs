@@ -47,7 +47,7 @@ pub enum RecordingError {
     Line {
         /// Its number, from 1.
         line: usize,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A later version wrote it.
@@ -76,7 +76,7 @@ pub enum RecordingError {
         run: RunId,
         /// The entry.
         entry: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// Something that the run needs is not in it.
@@ -84,13 +84,13 @@ pub enum RecordingError {
     Lacks {
         /// The run.
         run: RunId,
-        /// What is not there.
+        /// The name of the missing thing.
         what: String,
     },
     /// The system has nothing left for a runtime, on which functions are replayed.
     #[error("there is no runtime to replay on: {reason}; try again when fewer files are open")]
     Runtime {
-        /// What the system says.
+        /// The system's message.
         reason: String,
     },
 }
@@ -218,7 +218,7 @@ impl Recording {
         self.runs().into_iter().all(ends)
     }
 
-    /// What was said in the session before the run.
+    /// The conversation of the session before the run.
     ///
     /// # Errors
     /// When an entry of the history does not read.

@@ -1,7 +1,15 @@
 //! Another definition of a team whose code is registered already.
 
-use super::{Registry, registry::path_of};
-use crate::definition::{DefinitionError, Pinned, TeamSpec};
+use std::collections::HashSet;
+
+use super::{
+    Registry,
+    registry::{MakeBehavior, path_of},
+};
+use crate::{
+    contract::ModelHandle,
+    definition::{DefinitionError, Pinned, TeamSpec, model_of},
+};
 
 impl Registry {
     /// Checks that every name that a team's agents and policies use is registered here.
@@ -24,6 +32,30 @@ impl Registry {
                     name: name.clone(),
                     known: self.known_to(agent),
                 });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that each agent whose behavior asks a model has one. A model that cannot be asked is a warning: its key may be
+    /// set before the first question.
+    pub(crate) fn check_models(&self, team: &TeamSpec) -> Result<(), DefinitionError> {
+        let mut told = HashSet::new();
+        for lineage in team.agent.lineages() {
+            let Some(agent) = lineage.last() else {
+                continue;
+            };
+            let (path, wanted_by) = (path_of(&lineage), || format!("agent {:?}", agent.name));
+            let (behavior, settings) = (&agent.behavior.name, &agent.behavior.settings);
+            let make: &MakeBehavior = self.places.wanted(&path, behavior, wanted_by)?;
+            if make(settings).is_ok_and(|behavior| behavior.asks_model()) {
+                let model = model_of(&lineage);
+                let handle: &ModelHandle = self.places.wanted(&path, model, wanted_by)?;
+                if told.insert(handle.address())
+                    && let Err(error) = handle.ready()
+                {
+                    tracing::warn!(team = %team.name, model, %error, "the model cannot be asked");
+                }
             }
         }
         Ok(())

@@ -62,22 +62,20 @@ pub struct Registry {
 
 /// A model, and the interceptors around its calls.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ModelCode {
+pub(crate) struct ModelCode {
     /// The model.
-    pub model: ModelHandle,
+    pub(crate) model: ModelHandle,
     /// The interceptors around each attempt, from the outermost on.
-    pub chain: Arc<[InterceptorHandle]>,
+    pub(crate) chain: Arc<[InterceptorHandle]>,
 }
 
 /// A tool, and the interceptors around its calls.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct ToolCode {
+pub(crate) struct ToolCode {
     /// The tool.
-    pub tool: ToolHandle,
+    pub(crate) tool: ToolHandle,
     /// The interceptors around each call, from the outermost on.
-    pub chain: Arc<[InterceptorHandle]>,
+    pub(crate) chain: Arc<[InterceptorHandle]>,
 }
 
 impl Registry {
@@ -178,7 +176,7 @@ impl Registry {
         self
     }
 
-    /// What a name stands for where no agent is meant.
+    /// The meaning of a name where no agent is meant.
     fn named<T: Named>(&self, name: &str) -> Option<&T> {
         self.places.look_up(&[], name).ok().flatten()
     }
@@ -496,7 +494,7 @@ impl Registry {
         let (pinned, creator) = creator;
         let team = TeamSpec {
             agent: AgentSpec {
-                model: agent.model.or_else(|| Some(creator.model.clone())),
+                model: agent.model.or_else(|| Some(creator.model.to_string())),
                 ..agent
             },
             schedules: Vec::new(),

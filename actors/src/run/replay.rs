@@ -4,12 +4,13 @@ mod text;
 
 use std::{
     collections::HashMap,
-    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
+    panic::{AssertUnwindSafe, resume_unwind},
     sync::Arc,
     thread,
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use serde::Serialize;
 use tokio::runtime::Builder;
 
@@ -18,13 +19,14 @@ use closing::of_function;
 use super::{
     AgentFunction, Leg, Recorded, Recording, RecordingError, Registry, Returned, RunSender,
     driver::{
-        END_OF_FUNCTION, not_asked,
-        waker::{Function, FunctionWaker, Polled, step_back},
+        not_asked,
+        waker::{Function, FunctionWaker, Step},
     },
-    leg::{CallIdentity, Delivery, Opening},
+    leg::{CallIdentity, Opening},
     load::RecordedDelivery,
+    operation::Delivery,
     recording::decode,
-    run_machine::Next,
+    run_machine::{Next, RunMachine},
 };
 use crate::{
     definition::{Pinned, TeamSpec},
@@ -267,11 +269,10 @@ impl Rehearsal<'_> {
             history,
             sender: RunSender::channel().0,
         };
-        let leg = Arc::new(Leg::open(opening, at, recorded));
-        leg.books.lock().machine.has_ended = has_ended;
+        let leg = Arc::new(Leg::open(opening, at, recorded, RunMachine::default()));
+        leg.machine().has_ended = has_ended;
         let function = self.registry.function_of(&leg).map_err(lacks)?;
         let came = self.drive(&leg, function).await?;
-        leg.books.lock().detached = true;
         let came = match came {
             Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),
             came => came,
@@ -293,32 +294,20 @@ impl Rehearsal<'_> {
         let waker = function.waker();
         let mut patience = PATIENCE;
         loop {
-            let polled = catch_unwind(AssertUnwindSafe(|| function.poll()));
-            let polled = match polled {
-                Ok(polled) => polled,
-                Err(panic) => return Ok(Came::Panicked(words(&*panic))),
-            };
-            if let Some(divergence) = self.after_poll(leg) {
-                return Ok(Came::Diverged(divergence));
-            }
-            if let Polled::Returned(returned) = polled {
-                let missed = leg.books.lock().machine.missed(END_OF_FUNCTION);
-                let missed = missed.and_then(|missed| self.divergence(missed));
-                return Ok(missed.map_or(Came::Returned(returned), Came::Diverged));
-            }
-            if waker.comes_first() {
-                step_back().await;
-                continue;
-            }
-            if function.has_yielded(leg).await {
-                continue;
-            }
-            let next = leg.books.lock().machine.next();
-            if let Next::Deliver(next) = next {
-                self.bring_content(leg, &next)?;
-                leg.deliver(next.op, Delivery::Recorded(next.result));
-                patience = PATIENCE;
-                continue;
+            let step = AssertUnwindSafe(function.step(leg, || self.after_poll(leg)));
+            match step.catch_unwind().await {
+                Err(panic) => return Ok(Came::Panicked(panic_message(&*panic))),
+                Ok(Err(divergence)) => return Ok(Came::Diverged(divergence)),
+                Ok(Ok(Step::Returned(returned))) => return Ok(Came::Returned(returned)),
+                Ok(Ok(Step::Diverged(error))) => return Ok(Came::Diverged(self.divergence(error))),
+                Ok(Ok(Step::Again)) => continue,
+                Ok(Ok(Step::Rests(Next::Deliver(next)))) => {
+                    self.bring_content(leg, &next)?;
+                    leg.deliver(next.op, Delivery::Recorded(next.result));
+                    patience = PATIENCE;
+                    continue;
+                }
+                Ok(Ok(Step::Rests(Next::NotAsked | Next::Live))) => {}
             }
             let may_go_on = function.may_go_on(leg);
             if goes_on(&waker, may_go_on, &mut patience).await {
@@ -329,9 +318,11 @@ impl Rehearsal<'_> {
                 Some(call) => format!("{call} instead"),
                 None => not_asked(may_go_on).to_owned(),
             };
-            let missed = leg.books.lock().machine.missed(&found);
-            let missed = missed.and_then(|missed| self.divergence(missed));
-            return Ok(missed.map_or(Came::Waits(waits), Came::Diverged));
+            let missed = leg.machine().missed(&found);
+            return Ok(match missed {
+                Some(missed) => Came::Diverged(self.divergence(missed)),
+                None => Came::Waits(waits),
+            });
         }
     }
 
@@ -345,16 +336,17 @@ impl Rehearsal<'_> {
             run: self.run,
             what: format!("the content {digest}"),
         })?;
-        leg.contents.lock().insert(next.op, content.clone());
+        leg.books.lock().contents.insert(next.op, content.clone());
         Ok(())
     }
 
-    /// Takes what the function noted and dropped, and whether it asked for something else.
-    fn after_poll(&mut self, leg: &Leg) -> Option<Divergence> {
-        let mut books = leg.books.lock();
-        let dropped = std::mem::take(&mut books.dropped);
-        books.to_begin.retain(|(op, ..)| !dropped.contains(op));
-        for note in std::mem::take(&mut books.notes) {
+    /// Takes what the function noted and dropped. An error when it asked for something else.
+    fn after_poll(&mut self, leg: &Leg) -> Result<(), Divergence> {
+        let noted = leg.machine().take_noted();
+        let Some((notes, _, end)) = noted else {
+            return Ok(());
+        };
+        for note in notes {
             if let Entry::Drifted {
                 op,
                 recorded,
@@ -369,24 +361,29 @@ impl Rehearsal<'_> {
                 });
             }
         }
-        self.divergence(books.machine.end.clone()?)
+        match end {
+            Some(error) => Err(self.divergence(error)),
+            None => Ok(()),
+        }
     }
 
-    fn divergence(&self, error: AgentError) -> Option<Divergence> {
-        let AgentError::Diverged {
-            at,
-            recorded,
-            found,
-        } = error
-        else {
-            return None;
-        };
-        Some(Divergence {
-            entry: self.places.get(&at).copied(),
-            operation: Some(at),
-            recorded,
-            found,
-        })
+    fn divergence(&self, error: AgentError) -> Divergence {
+        match error {
+            AgentError::Diverged {
+                at,
+                recorded,
+                found,
+            } => Divergence {
+                entry: self.places.get(&at).copied(),
+                operation: Some(at),
+                recorded,
+                found,
+            },
+            error => Divergence {
+                found: error.to_string(),
+                ..Divergence::default()
+            },
+        }
     }
 }
 
@@ -406,11 +403,9 @@ async fn goes_on(waker: &FunctionWaker, may_go_on: bool, patience: &mut Duration
     false
 }
 
-/// What the function waits for that nothing recorded ends, in the order in which it asked.
+/// The operations that the function waits for and nothing recorded ends, in the order in which it asked.
 fn waited_for(leg: &Leg) -> Vec<CallIdentity> {
-    let books = leg.books.lock();
-    let waits = books.to_begin.iter();
-    waits.map(|(_, identity, ..)| identity.clone()).collect()
+    leg.machine().asked().cloned().collect()
 }
 
 /// Compares how a leg came to rest with how the run was handed to the next agent.
@@ -522,7 +517,8 @@ fn outcome_in_words(outcome: &Outcome) -> String {
     }
 }
 
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
+/// The message of a panic.
+pub(super) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("without a message").to_owned()

@@ -1,40 +1,76 @@
-//! What the journal holds of a leg, what the leg's function asks for, and where the two part. It decides which recorded
-//! result the function gets next. The driver and offline replay carry it out. It has no lock, no clock and no future.
+//! The state of the operations of a leg: their record in the journal, those that the function asks for, those under
+//! way, waiting or done, and the items from outside for them. It decides which result comes next, where function and
+//! journal part, and which operation ends by which arrival. The driver and offline replay carry it out. It has no lock,
+//! no clock and no future.
 
-use std::{collections::VecDeque, fmt};
+#[cfg(test)]
+mod stage_tests;
+#[cfg(test)]
+mod tests;
+mod waiting;
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    fmt,
+    task::{Poll, Waker},
+};
+
+use tokio_util::sync::CancellationToken;
+
+pub use waiting::answers;
+pub(crate) use waiting::{Action, unfit};
+use waiting::{Look, Source};
 
 use super::{
     call_identity::CallIdentity,
     load::{Recorded, RecordedDelivery},
     notes::RecordedNote,
+    operation::{Arrival, Delivery, ErasedOperation, Made, Make, Reckon, Unsaved, Wait},
 };
-use crate::vocabulary::{AgentError, Begun, CallDigest, OperationId, OperationMap};
+use crate::vocabulary::{
+    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Spent,
+};
 
-/// One leg, with a slot of the executor's for each operation that the function waits for.
-pub(crate) struct RunMachine<S> {
-    /// What is recorded, and what the function waits for.
-    places: OperationMap<Place<S>>,
+/// The operations of one leg, and those of earlier legs that are still under way.
+#[derive(Default)]
+pub(crate) struct RunMachine {
+    leg: u32,
+    /// What an earlier incarnation recorded, by its place in the order of operations.
+    record: OperationMap<Record>,
+    /// The places of this leg for which the function has not asked in this incarnation.
+    unasked: OperationMap<()>,
     /// The recorded results that the function has not got, in the order of the journal.
     due: VecDeque<RecordedDelivery>,
-    /// How many recorded operations and notes of this leg the function has not asked for in this incarnation.
-    unasked: usize,
     /// Whether the journal records the end of the leg.
     pub(super) has_ended: bool,
     /// The error that every further operation returns. It is set once.
     pub(super) end: Option<AgentError>,
+    /// Whether the function is gone. Operations that it leaves behind are not recorded as dropped.
+    is_detached: bool,
+    operations: OperationMap<Operation>,
+    /// The operations that may begin, in the order in which the function asked for them.
+    to_begin: VecDeque<OperationId>,
+    /// Operations that the function dropped, and that are to be broken off. Those without a call have not begun in this
+    /// incarnation: an earlier one began them.
+    dropped: Vec<(OperationId, Option<Call>)>,
+    /// Entries for which nobody waits, and which are not written yet.
+    pub(super) notes: Vec<Entry>,
+    /// The operations that wait, by what ends their waiting.
+    waits: BTreeSet<(Source, OperationId)>,
+    /// Where something may have come to its end, in the order in which it did.
+    looks: VecDeque<Look>,
+    /// Items of the mailbox that no operation has taken.
+    items: BTreeMap<Source, VecDeque<(String, Arrival)>>,
 }
 
-/// What is known of one place in the order of operations: the call or the note that an earlier incarnation recorded
-/// there, if any, and what this one asks.
-struct Place<S> {
-    call: Option<RecordedCall>,
-    note: Option<RecordedNote>,
-    /// Whether it counts as asked for in this incarnation.
-    is_asked: bool,
-    slot: Option<S>,
+/// What an earlier incarnation recorded in one place.
+#[derive(Debug)]
+pub(crate) enum Record {
+    Call(RecordedCall),
+    Note(RecordedNote),
 }
 
-/// What the journal says about a call.
+/// The journal's word on a call.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordedCall {
     pub(crate) identity: CallIdentity,
@@ -48,16 +84,68 @@ pub(crate) struct RecordedCall {
     pub(crate) drifted: Option<CallDigest>,
 }
 
-/// What an operation is that the function asks for.
-#[derive(Debug, PartialEq)]
-pub(crate) struct Asked {
-    /// Whether it is to begin: no end of it is recorded.
-    pub(crate) begins: bool,
-    /// The recorded digest of its input, if that is another one.
-    pub(crate) drifted_from: Option<CallDigest>,
+/// An operation that the function asked for, until the function has its result.
+struct Operation {
+    /// The part of the function that waits for it.
+    waker: Option<Waker>,
+    stage: Stage,
 }
 
-/// What comes next for a function that has done all that it can do by now.
+/// How far an operation has come.
+pub(super) enum Stage {
+    /// Its recorded result comes in its turn.
+    Recorded,
+    /// It is to begin.
+    Asked(ToBegin),
+    UnderWay(Call),
+    /// Its end is being recorded.
+    Ended,
+    Delivered(Delivery),
+}
+
+/// An operation that is to begin.
+pub(super) struct ToBegin {
+    pub(super) identity: CallIdentity,
+    pub(super) resource: Option<Resource>,
+    pub(super) operation: ErasedOperation,
+}
+
+/// An operation that is under way in this incarnation.
+pub(crate) struct Call {
+    pub(crate) identity: CallIdentity,
+    pub(crate) cancelled: CancellationToken,
+    /// The resource of which it consumes one.
+    resource: Option<Resource>,
+    /// Adds to its output what it consumed, and what the journal keeps.
+    pub(crate) reckon: Reckon,
+    progress: Progress,
+    /// Whether its start is recorded, because it must not happen twice.
+    pub(crate) once: bool,
+    /// Mailbox items that its end deals with.
+    pub(crate) items: Vec<String>,
+    /// Its result in case its change of shared state is not made. Everything else is done by then.
+    pub(crate) unsaved: Option<Unsaved<Made>>,
+    /// How often another change came before its own.
+    pub(crate) conflicts: u32,
+}
+
+/// The progress of an operation that is under way.
+enum Progress {
+    /// An act, a change of shared state, or the end of its own recording.
+    Begun,
+    Waiting(Wait<Made>),
+    /// Its turn to end.
+    Ready(Make),
+}
+
+/// What the function noted and dropped, and the error that ends its leg.
+pub(super) type Noted = (
+    Vec<Entry>,
+    Vec<(OperationId, Option<Call>)>,
+    Option<AgentError>,
+);
+
+/// The next move for a function that has done all that it can do by now.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// It gets this recorded result.
@@ -68,43 +156,50 @@ pub(crate) enum Next {
     Live,
 }
 
-impl<S> Place<S> {
-    fn new(call: Option<RecordedCall>, note: Option<RecordedNote>, is_asked: bool) -> Self {
-        Self {
-            call,
-            note,
-            is_asked,
-            slot: None,
+impl Record {
+    pub(super) fn call(&self) -> Option<&RecordedCall> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Note(_) => None,
+        }
+    }
+
+    pub(super) fn call_mut(&mut self) -> Option<&mut RecordedCall> {
+        match self {
+            Self::Call(call) => Some(call),
+            Self::Note(_) => None,
         }
     }
 }
 
-impl<S> Default for RunMachine<S> {
-    fn default() -> Self {
-        Self::new(0, &mut Recorded::default())
+impl Call {
+    /// The consumption of a call that has no result.
+    pub(crate) fn charge(&self) -> Spent {
+        self.resource.map(Spent::one).unwrap_or_default()
     }
 }
 
-impl<S> RunMachine<S> {
-    /// A leg of this number that goes on from what is recorded, which is taken.
-    pub(super) fn new(leg: u32, recorded: &mut Recorded) -> Self {
-        let calls = std::mem::take(&mut recorded.calls).into_iter();
-        let notes = std::mem::take(&mut recorded.noted).into_iter();
-        let calls = calls.map(|(op, call)| (op, Place::new(Some(call), None, op.leg != leg)));
-        let notes = notes.map(|(op, note)| (op, Place::new(None, Some(note), op.leg != leg)));
-        let places: OperationMap<Place<S>> = notes.chain(calls).collect();
+impl RunMachine {
+    /// The next leg, which has this number and goes on from what is recorded, which is taken. What is under way goes on.
+    pub(super) fn next_leg(self, leg: u32, recorded: &mut Recorded) -> Self {
+        let record = std::mem::take(&mut recorded.record);
+        let unasked = record.keys().filter(|op| op.leg == leg);
         Self {
-            unasked: places.values().filter(|place| !place.is_asked).count(),
-            places,
+            leg,
+            unasked: unasked.map(|op| (*op, ())).collect(),
+            record,
             due: std::mem::take(&mut recorded.deliveries),
-            has_ended: false,
-            end: None,
+            operations: self.operations,
+            waits: self.waits,
+            looks: self.looks,
+            items: self.items,
+            ..Self::default()
         }
     }
 
     /// Whether the journal knows of something after the place at which the function is.
     pub(super) fn is_past(&self) -> bool {
-        self.has_ended || self.unasked > 0
+        self.has_ended || !self.unasked.is_empty()
     }
 
     /// Lets every further operation return an error: this one, unless there is one already, which is returned.
@@ -112,7 +207,7 @@ impl<S> RunMachine<S> {
         self.end.get_or_insert(error).clone()
     }
 
-    /// The function asks for an operation, and waits for its result in this slot. An input that differs from the
+    /// The function asks for an operation, which begins in its turn if no end of it is recorded. An input that differs from the
     /// recorded one counts as drift, if the operation may drift.
     ///
     /// # Errors
@@ -120,34 +215,48 @@ impl<S> RunMachine<S> {
     pub(super) fn ask(
         &mut self,
         op: OperationId,
-        identity: &CallIdentity,
+        identity: CallIdentity,
         may_drift: bool,
-        slot: S,
-    ) -> Result<Asked, AgentError> {
+        operation: impl FnOnce() -> (Option<Resource>, ErasedOperation),
+    ) -> Result<(), AgentError> {
         if let Some(end) = &self.end {
             return Err(end.clone());
         }
-        let place = self.place(op);
-        let call = place.call.as_ref();
-        // Where nothing is recorded, no digest is computed.
-        let drifted_from = call.filter(|call| call.identity.digest != identity.digest);
-        let drifted_from = drifted_from.map(|call| call.identity.digest.get());
-        let fits = |call: &RecordedCall| {
-            call.identity.is_call_of(identity) && (may_drift || drifted_from.is_none())
-        };
-        let error = match (&place.note, call) {
-            (Some(note), _) => AgentError::diverged(op, note, identity),
-            (None, Some(call)) if !fits(call) => call.identity.diverged(op, identity),
-            _ => {
-                let begins = !call.is_some_and(|call| call.completed);
-                place.slot = Some(slot);
-                return Ok(Asked {
-                    begins,
-                    drifted_from,
-                });
+        self.unasked.remove(&op);
+        let mut stage = None;
+        match self.record.get(&op) {
+            None => {}
+            Some(Record::Note(note)) => {
+                let error = AgentError::diverged(op, note, &identity);
+                return Err(self.end_with(error));
             }
-        };
-        Err(self.end_with(error))
+            Some(Record::Call(call)) => {
+                let drifted = call.identity.digest != identity.digest;
+                if !call.identity.is_call_of(&identity) || (drifted && !may_drift) {
+                    let error = call.identity.diverged(op, &identity);
+                    return Err(self.end_with(error));
+                }
+                if drifted {
+                    self.notes.push(Entry::Drifted {
+                        op,
+                        recorded: call.identity.digest.get(),
+                        found: identity.digest.get(),
+                    });
+                }
+                stage = call.completed.then_some(Stage::Recorded);
+            }
+        }
+        let stage = stage.unwrap_or_else(|| {
+            self.to_begin.push_back(op);
+            let (resource, operation) = operation();
+            Stage::Asked(ToBegin {
+                identity,
+                resource,
+                operation,
+            })
+        });
+        self.operations.insert(op, Operation { waker: None, stage });
+        Ok(())
     }
 
     /// The function makes a note. Returns whether it is a new one.
@@ -159,72 +268,122 @@ impl<S> RunMachine<S> {
         op: OperationId,
         found: &RecordedNote,
     ) -> Result<bool, AgentError> {
-        if !self.places.contains_key(&op) {
-            return Ok(true);
-        }
-        let place = self.place(op);
-        let recorded: &dyn fmt::Display = match (&place.note, &place.call) {
-            (Some(recorded), _) if recorded.is(found) => return Ok(false),
-            (Some(recorded), _) => recorded,
-            (None, Some(call)) => &call.identity,
-            (None, None) => return Ok(true),
+        self.unasked.remove(&op);
+        let recorded: &dyn fmt::Display = match self.record.get(&op) {
+            None => return Ok(true),
+            Some(Record::Note(recorded)) if recorded.is(found) => return Ok(false),
+            Some(Record::Note(recorded)) => recorded,
+            Some(Record::Call(call)) => &call.identity,
         };
         let error = AgentError::diverged(op, recorded, found);
         Err(self.end_with(error))
     }
 
-    /// A place for which the function asks.
-    fn place(&mut self, op: OperationId) -> &mut Place<S> {
-        let fresh = || Place::new(None, None, true);
-        let place = self.places.entry(op).or_insert_with(fresh);
-        if !std::mem::replace(&mut place.is_asked, true) {
-            self.unasked -= 1;
+    /// The function looks for an operation's result, which it takes, or else waits for with this waker.
+    pub(super) fn poll(
+        &mut self,
+        op: OperationId,
+        waker: &Waker,
+    ) -> Poll<Result<Delivery, AgentError>> {
+        let is_here = |it: &Operation| matches!(it.stage, Stage::Delivered(_));
+        if self.operations.get(&op).is_some_and(is_here)
+            && let Some(Operation { stage, .. }) = self.operations.remove(&op)
+            && let Stage::Delivered(delivery) = stage
+        {
+            return Poll::Ready(Ok(delivery));
         }
-        place
-    }
-
-    /// The slot of an operation for which the function waits, or of whose result it has not taken.
-    pub(super) fn slot(&mut self, op: OperationId) -> Option<&mut S> {
-        self.places.get_mut(&op)?.slot.as_mut()
-    }
-
-    /// The slots of all operations.
-    pub(super) fn slots(&mut self) -> impl Iterator<Item = &mut S> {
-        self.places
-            .values_mut()
-            .filter_map(|place| place.slot.as_mut())
-    }
-
-    /// Takes the slot of an operation that the function does not wait for any more.
-    pub(super) fn take_slot(&mut self, op: OperationId) -> Option<S> {
-        let place = self.places.get_mut(&op)?;
-        let slot = place.slot.take();
-        if place.call.is_none() && place.note.is_none() {
-            self.places.remove(&op);
+        match (self.operations.get_mut(&op), &self.end) {
+            (Some(waiting), None) => {
+                let is_same = |own: &Waker| own.will_wake(waker);
+                if !waiting.waker.as_ref().is_some_and(is_same) {
+                    waiting.waker = Some(waker.clone());
+                }
+                Poll::Pending
+            }
+            (_, end) => Poll::Ready(Err(end.clone().unwrap_or(AgentError::Ended))),
         }
-        slot
     }
 
-    /// What the journal says about a call.
-    pub(crate) fn call(&self, op: OperationId) -> Option<&RecordedCall> {
-        self.places.get(&op)?.call.as_ref()
+    /// The function drops an operation. Returns its last stage, but for what is still to be broken off.
+    pub(super) fn drop_operation(&mut self, op: OperationId) -> Option<Stage> {
+        if self.is_detached {
+            return None;
+        }
+        self.stop_waiting(op);
+        let stage = self.operations.remove(&op)?.stage;
+        let recorded = self.record.get_mut(&op).and_then(Record::call_mut);
+        match stage {
+            Stage::UnderWay(mut call) => {
+                if let Some(recorded) = recorded {
+                    recorded.dropped = true;
+                }
+                self.take_items(op, &mut call);
+                self.dropped.push((op, Some(call)));
+                return Some(Stage::Ended);
+            }
+            Stage::Asked(..) => {
+                let is_open = |it: &&mut RecordedCall| it.begun.is_some() && !it.dropped;
+                if let Some(recorded) = recorded.filter(is_open) {
+                    recorded.dropped = true;
+                    self.dropped.push((op, None));
+                }
+            }
+            _ => {}
+        }
+        Some(stage)
     }
 
-    /// The same, to be changed.
-    pub(crate) fn call_mut(&mut self, op: OperationId) -> Option<&mut RecordedCall> {
-        self.places.get_mut(&op)?.call.as_mut()
+    /// The function is gone. Returns what it asked for and nobody carries out.
+    pub(super) fn detach(&mut self) -> impl Sized + use<> {
+        self.is_detached = true;
+        let rest = |_: &OperationId, it: &mut Operation| {
+            it.waker = None;
+            !matches!(it.stage, Stage::UnderWay(_))
+        };
+        let rest: Vec<_> = self.operations.extract_if(rest).collect();
+        rest
     }
 
-    /// All calls that an earlier incarnation recorded, in no order.
-    pub(crate) fn calls(&self) -> impl Iterator<Item = (OperationId, &RecordedCall)> {
-        let places = self.places.iter();
-        places.filter_map(|(op, place)| Some((*op, place.call.as_ref()?)))
+    /// Takes what the function noted and dropped, and why the leg ends, if there is any of it.
+    pub(super) fn take_noted(&mut self) -> Option<Noted> {
+        if self.notes.is_empty() && self.dropped.is_empty() && self.end.is_none() {
+            return None;
+        }
+        let (notes, dropped) = (&mut self.notes, &mut self.dropped);
+        Some((
+            std::mem::take(notes),
+            std::mem::take(dropped),
+            self.end.clone(),
+        ))
     }
 
-    /// What comes next for the function, which has done all that it can do by now. A result that it gets is taken.
+    /// The journal's word on a call.
+    pub(crate) fn recorded(&self, op: OperationId) -> Option<&RecordedCall> {
+        self.record.get(&op)?.call()
+    }
+
+    /// Takes note of an input that differs from the recorded one. `false` if the journal says so already.
+    pub(super) fn drifts(&mut self, op: OperationId, found: CallDigest) -> bool {
+        let call = self.record.get_mut(&op).and_then(Record::call_mut);
+        call.is_some_and(|call| call.drifted.replace(found) != Some(found))
+    }
+
+    /// The calls that an earlier incarnation began, and that have no end, in their order.
+    pub(crate) fn unfinished(&self) -> Vec<(OperationId, RecordedCall)> {
+        let calls = self.record.iter().filter_map(|(op, it)| {
+            let call = it.call()?;
+            let is_open = call.begun.is_some() && !call.completed && !call.dropped;
+            is_open.then(|| (*op, call.clone()))
+        });
+        let mut calls: Vec<_> = calls.collect();
+        calls.sort_unstable_by_key(|(op, _)| *op);
+        calls
+    }
+
+    /// The next move for the function, which has done all that it can do by now. A result that it gets is taken.
     pub(super) fn next(&mut self) -> Next {
         match self.due.front().map(|next| next.op) {
-            Some(op) if self.slot(op).is_none() => Next::NotAsked,
+            Some(op) if !self.operations.contains_key(&op) => Next::NotAsked,
             _ => self.due.pop_front().map_or(Next::Live, Next::Deliver),
         }
     }
@@ -232,127 +391,140 @@ impl<S> RunMachine<S> {
     /// A divergence, if recorded results are left: the function did this instead of asking for the next.
     pub(super) fn missed(&self, found: &str) -> Option<AgentError> {
         let op = self.due.front()?.op;
-        let recorded = self.call(op).map(|call| call.identity.to_string());
+        let recorded = self.recorded(op).map(|call| call.identity.to_string());
         Some(AgentError::diverged(
             op,
             recorded.unwrap_or_default(),
             found,
         ))
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use serde_json::value::to_raw_value;
+    /// The operations that the function asked for and that have not begun, in the order in which it asked.
+    pub(super) fn asked(&self) -> impl Iterator<Item = &CallIdentity> {
+        let asked = self.to_begin.iter();
+        asked.filter_map(|op| match &self.operations.get(op)?.stage {
+            Stage::Asked(asked) => Some(&asked.identity),
+            _ => None,
+        })
+    }
 
-    use super::*;
-
-    fn op(number: u32) -> OperationId {
-        OperationId {
-            leg: 0,
-            lane: 0,
-            number,
+    /// Takes the operation that begins next.
+    pub(super) fn next_to_begin(&mut self) -> Option<(OperationId, ToBegin)> {
+        loop {
+            let op = self.to_begin.pop_front()?;
+            if let Some(Operation { stage, .. }) = self.operations.get_mut(&op)
+                && let Stage::Asked(asked) = std::mem::replace(stage, Stage::Ended)
+            {
+                return Some((op, asked));
+            }
         }
     }
 
-    fn call(name: &str, digest: u64) -> CallIdentity {
-        CallIdentity {
-            kind: "tool".into(),
-            name: name.to_owned(),
-            digest: CallDigest(digest).into(),
-            asked_by: None,
+    /// An operation begins, until this fires, and consumes one of this resource, as it reckons.
+    pub(super) fn begin(
+        &mut self,
+        op: OperationId,
+        identity: CallIdentity,
+        (resource, reckon): (Option<Resource>, Reckon),
+        cancelled: CancellationToken,
+    ) {
+        if let Some(Operation { stage, .. }) = self.operations.get_mut(&op) {
+            *stage = Stage::UnderWay(Call {
+                identity,
+                cancelled,
+                resource,
+                reckon,
+                progress: Progress::Begun,
+                once: false,
+                items: Vec::new(),
+                unsaved: None,
+                conflicts: 0,
+            });
         }
     }
 
-    /// A leg with the recorded calls `a` and `b`, which ended in the other order, and a note between them.
-    fn machine() -> RunMachine<()> {
-        let mut recorded = Recorded::default();
-        for (number, name, completed) in [(0, "a", true), (2, "b", true), (3, "c", false)] {
-            let call = RecordedCall {
-                identity: call(name, 7),
-                begun: None,
-                completed,
-                dropped: false,
-                drifted: None,
-            };
-            recorded.calls.insert(op(number), call);
+    /// An operation that is under way.
+    pub(crate) fn call(&self, op: OperationId) -> Option<&Call> {
+        match &self.operations.get(&op)?.stage {
+            Stage::UnderWay(call) => Some(call),
+            _ => None,
         }
-        let note = RecordedNote::Emitted("said".to_owned());
-        recorded.noted.insert(op(1), note);
-        for number in [2, 0] {
-            let result = to_raw_value("").unwrap();
-            let op = op(number);
-            recorded
-                .deliveries
-                .push_back(RecordedDelivery { op, result });
-        }
-        RunMachine::new(0, &mut recorded)
     }
 
-    #[test]
-    fn recorded_results_come_in_the_journals_order_and_then_everything_is_new() {
-        let mut machine = machine();
-        let said = RecordedNote::Emitted("said".to_owned());
-        assert!(
-            machine
-                .ask(op(0), &call("a", 7), false, ())
-                .is_ok_and(|a| !a.begins)
-        );
-        assert!(matches!(machine.next(), Next::NotAsked));
-        assert_eq!(machine.note(op(1), &said), Ok(false));
-        assert!(
-            machine
-                .ask(op(2), &call("b", 7), false, ())
-                .is_ok_and(|a| !a.begins)
-        );
-        assert!(machine.is_past());
-        for number in [2, 0] {
-            assert!(matches!(machine.next(), Next::Deliver(next) if next.op == op(number)));
-            assert_eq!(machine.take_slot(op(number)), Some(()));
+    /// The same, to be changed.
+    pub(crate) fn call_mut(&mut self, op: OperationId) -> Option<&mut Call> {
+        match &mut self.operations.get_mut(&op)?.stage {
+            Stage::UnderWay(call) => Some(call),
+            _ => None,
         }
-        // What began and has no end begins again.
-        assert!(
-            machine
-                .ask(op(3), &call("c", 7), false, ())
-                .is_ok_and(|a| a.begins)
-        );
-        assert!(!machine.is_past());
-        assert!(matches!(machine.next(), Next::Live));
-        assert!(
-            machine
-                .ask(op(4), &call("d", 1), false, ())
-                .is_ok_and(|a| a.begins)
-        );
-        assert_eq!(machine.note(op(5), &said), Ok(true));
-        assert!(machine.missed("the end").is_none());
     }
 
-    #[test]
-    fn something_else_in_a_place_ends_the_leg_for_every_further_operation() {
-        let other = RecordedNote::Emitted("other".to_owned());
-        let errors = [
-            machine().ask(op(0), &call("x", 7), true, ()).unwrap_err(),
-            machine().ask(op(0), &call("a", 8), false, ()).unwrap_err(),
-            machine().ask(op(1), &call("a", 7), false, ()).unwrap_err(),
-            machine().note(op(0), &other).unwrap_err(),
-            machine().note(op(1), &other).unwrap_err(),
-        ];
-        for error in errors {
-            assert!(matches!(error, AgentError::Diverged { .. }), "{error}");
-        }
-        let mut machine = machine();
-        let drifted = machine.ask(op(0), &call("a", 8), true, ()).unwrap();
-        assert_eq!(drifted.drifted_from, Some(CallDigest(7)));
-        let error = machine.ask(op(2), &call("x", 7), true, ()).unwrap_err();
-        assert_eq!(machine.ask(op(9), &call("d", 1), true, ()), Err(error));
+    /// All operations that are under way, in no order.
+    fn calls(&self) -> impl Iterator<Item = (OperationId, &Call)> {
+        let calls = self.operations.iter();
+        calls.filter_map(|(op, it)| match &it.stage {
+            Stage::UnderWay(call) => Some((*op, call)),
+            _ => None,
+        })
     }
 
-    #[test]
-    fn a_place_without_a_record_is_forgotten_when_its_result_is_taken() {
-        let mut machine = RunMachine::<()>::default();
-        machine.ask(op(0), &call("a", 7), false, ()).unwrap();
-        assert!(machine.slot(op(0)).is_some());
-        machine.take_slot(op(0));
-        assert!(machine.places.is_empty());
+    /// How many operations that are under way consume one of this resource.
+    pub(super) fn consuming(&self, resource: Resource) -> u64 {
+        let calls = self.calls();
+        let calls = calls.filter(|(_, call)| call.resource == Some(resource));
+        calls.count() as u64
+    }
+
+    /// The operations that have only their change of shared state left to do, in their order.
+    pub(super) fn unsaved(&self) -> Vec<(OperationId, Unsaved<Made>)> {
+        let unsaved = self.calls();
+        let unsaved = unsaved.filter_map(|(op, call)| Some((op, call.unsaved.clone()?)));
+        let mut unsaved: Vec<_> = unsaved.collect();
+        unsaved.sort_by_key(|(op, _)| *op);
+        unsaved
+    }
+
+    /// Takes all operations that are under way, in their order.
+    pub(super) fn take_open(&mut self) -> Vec<(OperationId, Call)> {
+        let ops: Vec<OperationId> = self.calls().map(|(op, _)| op).collect();
+        let open = ops.into_iter().filter_map(|op| Some((op, self.end(op)?)));
+        let mut open: Vec<_> = open.collect();
+        open.sort_by_key(|(op, _)| *op);
+        open
+    }
+
+    /// Takes an operation whose end is being recorded, with the items for it.
+    pub(super) fn end(&mut self, op: OperationId) -> Option<Call> {
+        self.call(op)?;
+        self.stop_waiting(op);
+        let operation = self.operations.get_mut(&op)?;
+        let stage = std::mem::replace(&mut operation.stage, Stage::Ended);
+        if self.is_detached || op.leg != self.leg {
+            // Nobody takes its result.
+            self.operations.remove(&op);
+        }
+        let Stage::UnderWay(mut call) = stage else {
+            return None;
+        };
+        if let Some(recorded) = self.record.get_mut(&op).and_then(Record::call_mut) {
+            // An earlier incarnation began it. Cancelling closes operations that have no end, and this one
+            // has an end now.
+            recorded.completed = true;
+        }
+        self.take_items(op, &mut call);
+        Some(call)
+    }
+
+    /// Puts a result where the function finds it. Returns what is to be woken.
+    pub(super) fn deliver(&mut self, op: OperationId, delivery: Delivery) -> Option<Waker> {
+        let operation = self.operations.get_mut(&op)?;
+        operation.stage = Stage::Delivered(delivery);
+        operation.waker.take()
+    }
+
+    /// How many operations the function waits for with this waker.
+    pub(super) fn waits_with(&self, waker: &Waker) -> usize {
+        let wakers = self.operations.values().filter_map(|it| it.waker.as_ref());
+        wakers.filter(|own| own.will_wake(waker)).count()
     }
 }

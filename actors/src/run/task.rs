@@ -4,8 +4,9 @@ pub(super) mod close;
 pub(super) mod end;
 mod isolation;
 
-use std::{future::ready, sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};
 
+use futures_util::FutureExt;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -16,13 +17,15 @@ use super::{
     leg::{Leg, LegStart, Opening},
     load::Recorded,
     operations,
+    replay::panic_message,
+    run_machine::RunMachine,
 };
 use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
     definition::{Pinned, WhileBusy},
     vocabulary::{
-        AgentError, Entry, FORMAT, Family, JournalId, Message, Outcome, RunId, RunStart, SessionId,
-        SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
+        AgentError, Entry, FORMAT, Family, JournalId, Message, Outcome, RunEnd, RunId, RunStart,
+        SessionId, SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
     },
 };
 
@@ -35,7 +38,7 @@ const TITLE: usize = 120;
 /// A run as read from its journal.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) row: RunRow,
+    pub(crate) row: Arc<RunRow>,
     pub(crate) claim: Claim,
     pub(crate) recorded: Recorded,
     pub(crate) pinned: Arc<Pinned>,
@@ -46,9 +49,14 @@ pub(crate) struct Loaded {
 }
 
 impl Loaded {
-    pub(crate) fn new(row: RunRow, claim: Claim, recorded: Recorded, pinned: Arc<Pinned>) -> Self {
+    pub(crate) fn new(
+        row: impl Into<Arc<RunRow>>,
+        claim: Claim,
+        recorded: Recorded,
+        pinned: Arc<Pinned>,
+    ) -> Self {
         Self {
-            row,
+            row: row.into(),
             claim,
             recorded,
             pinned,
@@ -58,13 +66,7 @@ impl Loaded {
     }
 
     /// A run that begins now: its first entry is all that its journal has.
-    pub(crate) fn fresh(
-        run: RunId,
-        start: Arc<RunStart>,
-        pinned: Arc<Pinned>,
-        version: u32,
-    ) -> Self {
-        let row = row_of(run, &start, version);
+    pub(crate) fn fresh(row: Arc<RunRow>, start: Arc<RunStart>, pinned: Arc<Pinned>) -> Self {
         let claim = Claim {
             epoch: 1,
             entries: 1,
@@ -95,7 +97,7 @@ pub(crate) struct RunTask {
     /// The session's journal, for a root run of a session: its entries are written with the
     /// run's last.
     pub session: Option<SessionTail>,
-    /// What this incarnation of the run begins with.
+    /// The beginnings of this incarnation of the run.
     pub incarnation: Incarnation,
     /// How long a root run that waits for the outside stays in memory.
     pub linger: Duration,
@@ -103,7 +105,7 @@ pub(crate) struct RunTask {
     pub max_entries: u64,
 }
 
-/// What an incarnation of a run begins with, besides its journal.
+/// The beginnings of a run's incarnation, besides its journal.
 #[derive(Debug)]
 pub(crate) struct Incarnation {
     /// Why the run must end without being run, if it must.
@@ -143,10 +145,10 @@ pub(crate) struct SessionTail {
 pub(crate) enum RunExit {
     /// It ended, and its end is durable or handed to the parent.
     Ended {
-        /// Its outcome.
-        outcome: Returned,
+        /// How.
+        how: Arc<RunEnd>,
         /// The end of the turn, as its session records it.
-        end: Box<TurnEnd>,
+        end: Arc<TurnEnd>,
         /// Whether an earlier incarnation had recorded the end already. A fold of the session that is kept
         /// in memory must be read again then.
         found_ended: bool,
@@ -173,19 +175,26 @@ pub(crate) enum RunExit {
     LetGo,
     /// The store failed, or somebody else owns the run.
     Store(StoreError),
+    /// Its code panicked, with this message.
+    Lost(String),
 }
 
 impl RunTask {
-    /// Carries the run until it comes to rest. The future is boxed, since every future around it
-    /// would otherwise reserve room for its state again.
+    /// Carries the run until it comes to rest; a panic of its code is a rest as well. The future is boxed, since every
+    /// future around it would otherwise reserve room for its state again.
     pub(crate) fn carry(self) -> BoxFuture<'static, RunExit> {
-        match Carrier::new(self) {
-            Ok(mut carrier) => Box::pin(async move {
-                let (Ok(rest) | Err(rest)) = carrier.carry().await;
-                rest
-            }),
-            Err(error) => Box::pin(ready(RunExit::Store(error))),
-        }
+        let carrier = Carrier::new(self);
+        let carried = async move {
+            // The carrier is dropped in here, so that the calls under way are left to others before the rest is told.
+            let (Ok(rest) | Err(rest)) = carrier?.carry().await;
+            Ok(rest)
+        };
+        let carried = AssertUnwindSafe(carried).catch_unwind();
+        let rest = carried.map(|carried: thread::Result<Rested>| match carried {
+            Ok(Ok(rest) | Err(rest)) => rest,
+            Err(panic) => RunExit::Lost(panic_message(&*panic)),
+        });
+        Box::pin(rest)
     }
 }
 
@@ -277,6 +286,9 @@ impl Carrier {
         {
             journal.mailboxes.push(tail.session.clone().into());
         }
+        if let Some(above) = task.parent.as_ref().and_then(ParentSender::words) {
+            task.commands.0.words().hear_above(above, &recorded.heard);
+        }
         let linger = task.parent.is_none().then_some(task.linger);
         let driver = Driver::new(
             journal,
@@ -306,7 +318,7 @@ impl Carrier {
         }
         if self.incarnation.recovered {
             let interrupted = self.interrupted();
-            self.pause_if_suspect(interrupted).await?;
+            Box::pin(self.pause_if_suspect(interrupted)).await?;
             let epoch = self.driver.journal.epoch();
             if let Some(reason) = self.incarnation.lost.take() {
                 let entry = Entry::Restarted {
@@ -353,16 +365,15 @@ impl Carrier {
             }
         }
         let mut at = std::mem::take(&mut self.recorded.leg);
-        let mut unheard = Vec::new();
+        let mut machine = RunMachine::default();
         loop {
-            let leg = match self.leg(at) {
+            let leg = match self.leg(at, std::mem::take(&mut machine)) {
                 Ok(leg) => leg,
                 Err(error) => return self.park(error).await,
             };
-            leg.words.give_back(std::mem::take(&mut unheard));
             self.before_leg(&leg).await?;
             if let Some(stop) = self.cancelling() {
-                return self.close(&leg, stop).await;
+                return Box::pin(self.close(&leg, stop)).await;
             }
             if let Some(error) = self.incarnation.give_up.take() {
                 return match self.driver.parent {
@@ -379,8 +390,7 @@ impl Carrier {
             };
             let end = self.driver.drive(&leg, function).await;
             at = leg.next(self.leg_ended(&leg, end).await?);
-            // Messages that this agent did not hear are for the next one.
-            unheard = leg.words.take_waiting();
+            machine = std::mem::take(&mut *leg.machine());
             let display_name = self.pinned.display_name_of(&at.agent);
             self.driver.journal.append(at.entry(display_name));
             self.driver.journal.change_row(|row| {
@@ -389,7 +399,7 @@ impl Carrier {
         }
     }
 
-    fn leg(&mut self, at: LegStart) -> Result<Arc<Leg>, AgentError> {
+    fn leg(&mut self, at: LegStart, before: RunMachine) -> Result<Arc<Leg>, AgentError> {
         let Some(agent) = self.pinned.agent(&at.agent, self.start.top()) else {
             let (team, agent) = (&self.start.team, &at.agent);
             let message = format!("the pinned team {team} has no agent {agent}");
@@ -405,13 +415,13 @@ impl Carrier {
             history: &self.history,
             sender: self.driver.sender.clone(),
         };
-        Ok(Arc::new(Leg::open(opening, at, &mut self.recorded)))
+        Ok(Arc::new(Leg::open(opening, at, &mut self.recorded, before)))
     }
 
     /// Reads the mailbox, and recovers the children that no replay begins again.
     async fn before_leg(&mut self, leg: &Leg) -> Result<(), RunExit> {
         if !std::mem::take(&mut self.incarnation.mailbox_is_empty) {
-            match self.driver.read_mailbox().await {
+            match self.driver.read_mailbox(leg).await {
                 Err(LegEnd::Cancel(stop)) => self.record_cancel(stop),
                 read => read?,
             }
@@ -428,7 +438,7 @@ impl Carrier {
         let all = unwanted.into_iter().map(|child| (child, true));
         for (child, unwanted) in all.chain(beside.into_iter().map(|child| (child, false))) {
             let op = child.op;
-            let begun_by_replay = leg.recorded(op).is_some_and(|call| {
+            let begun_by_replay = leg.machine().recorded(op).is_some_and(|call| {
                 Family::of(&call.identity.kind) == Family::Delegate
                     && !call.completed
                     && op.leg == leg.number
@@ -473,7 +483,7 @@ impl Carrier {
                 returned => self.finish(leg, returned).await,
             },
             LegEnd::Diverged(error) => self.park(error).await,
-            LegEnd::Cancel(stop) => self.close(leg, stop).await,
+            LegEnd::Cancel(stop) => Box::pin(self.close(leg, stop)).await,
             LegEnd::Asleep { wake_at, told } => {
                 self.driver.journal.settle().await?;
                 Ok(RunExit::Asleep { wake_at, told })

@@ -1,6 +1,7 @@
 //! Toolsets of a team, and the tools that its agents have from them.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
@@ -17,8 +18,26 @@ use super::{
 use crate::{
     contract::{ToolHandle, ToolsetHandle},
     definition::{AgentSpec, DefinitionError, TeamSpec, ToolSpec},
-    vocabulary::{listed, parameters},
+    vocabulary::{legal_parameters, listed},
 };
+
+/// The toolset from which an agent first had a tool, by agent and tool.
+pub(crate) type ToolSources = BTreeMap<String, BTreeMap<String, String>>;
+
+fn owners_in(sources: ToolSources) -> impl Iterator<Item = ((String, String), String)> {
+    sources.into_iter().flat_map(|(agent, tools)| {
+        let of_tool = move |(tool, toolset)| ((agent.clone(), tool), toolset);
+        tools.into_iter().map(of_tool)
+    })
+}
+
+fn sources_of(owners: BTreeMap<(String, String), String>) -> ToolSources {
+    let mut sources = ToolSources::new();
+    for ((agent, tool), toolset) in owners {
+        sources.entry(agent).or_default().insert(tool, toolset);
+    }
+    sources
+}
 
 /// The tools that agents have from toolsets.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +47,8 @@ pub(super) struct Members {
     /// The toolset from which an agent first had a tool of a name, by agent and tool. The name stays its own: what
     /// another server offers later under that name never takes the place of what was approved and trusted.
     owners: BTreeMap<(String, String), String>,
+    /// Those of them that were known before the toolsets were asked.
+    known: BTreeMap<(String, String), String>,
     /// The toolsets with the revision at which they were asked.
     asked: Vec<(ToolsetHandle, u64)>,
     /// The toolsets that had no tools when they were asked.
@@ -45,6 +66,11 @@ impl Members {
     fn all<'a>(&'a self, agent: &str, name: &'a String) -> &'a [String] {
         let members = self.named(agent, name);
         members.unwrap_or(std::slice::from_ref(name))
+    }
+
+    /// Whether another toolset was known to have this name before, at this agent.
+    fn is_known_of_another(&self, key: &(String, String), toolset: &str) -> bool {
+        self.known.get(key).is_some_and(|owner| owner != toolset)
     }
 
     /// Whether a tool is a member of a toolset of this name, at any agent.
@@ -136,8 +162,8 @@ impl Registry {
     /// from them before.
     ///
     /// # Errors
-    /// Where an agent has two tools of one name. With `leave_out` such a tool is left out, with a
-    /// warning, so that what a server adds does not end a team.
+    /// Where an agent has two tools of one name, and it is not known which of them it had first. With `leave_out` such a
+    /// tool is left out, with a warning, so that what a server adds does not end a team.
     pub(crate) fn ask_toolsets(
         &mut self,
         team: &TeamSpec,
@@ -149,13 +175,10 @@ impl Registry {
                 self.places.take::<ToolHandle>(agent, tool);
             }
         }
-        let owners = if leave_out {
-            before.owners
-        } else {
-            BTreeMap::new()
-        };
+        let known = self.still_there(before.owners, team);
         let mut members = Members {
-            owners,
+            owners: known.clone(),
+            known,
             ..Members::default()
         };
         let mut asked: BTreeMap<String, (ToolsetHandle, u64)> = BTreeMap::new();
@@ -201,6 +224,60 @@ impl Registry {
         Ok(())
     }
 
+    /// Says from which toolsets the agents had their tools before, so that these names stay theirs.
+    #[must_use]
+    pub(crate) fn knowing(mut self, sources: ToolSources) -> Self {
+        self.members.owners.extend(owners_in(sources));
+        self
+    }
+
+    /// From which toolsets the agents have had their tools.
+    pub(crate) fn tool_sources(&self) -> ToolSources {
+        sources_of(self.members.owners.clone())
+    }
+
+    /// The same, beside a record of them: it wins for every name that the agents of the team may still have, and the rest of it
+    /// is left out.
+    pub(crate) fn tool_sources_beside(
+        &self,
+        recorded: ToolSources,
+        team: &TeamSpec,
+    ) -> ToolSources {
+        let mut owners = self.members.owners.clone();
+        owners.extend(self.still_there(owners_in(recorded).collect(), team));
+        sources_of(owners)
+    }
+
+    /// Those sources of tools that the agents of a team still name.
+    fn still_there(
+        &self,
+        mut owners: BTreeMap<(String, String), String>,
+        team: &TeamSpec,
+    ) -> BTreeMap<(String, String), String> {
+        if owners.is_empty() {
+            return owners;
+        }
+        let lineages = team.agent.lineages();
+        let mut of_agent: BTreeMap<&str, Vec<&Vec<&AgentSpec>>> = BTreeMap::new();
+        for lineage in &lineages {
+            let last = lineage.last().map_or("", |agent| &agent.name);
+            of_agent.entry(last).or_default().push(lineage);
+        }
+        let names = |lineage: &Vec<&AgentSpec>, tool: &String, toolset: &String| {
+            let agent = lineage.last().copied();
+            let mut named = agent.into_iter().flat_map(tools_of);
+            let found = self
+                .places
+                .look_up::<ToolsetHandle>(&path_of(lineage), toolset);
+            matches!(found, Ok(Some(_))) && named.any(|name| name == toolset || name == tool)
+        };
+        owners.retain(|(agent, tool), toolset| {
+            let mut lineages = of_agent.get(agent.as_str()).into_iter().flatten();
+            lineages.any(|lineage| names(lineage, tool, toolset))
+        });
+        owners
+    }
+
     /// Gives an agent the tools of a toolset that it names. With the tools that it is given otherwise, a tool whose name
     /// is taken is left out; without them, it is refused.
     fn give_all(
@@ -223,11 +300,12 @@ impl Registry {
         for tool in tools.iter() {
             let called = &tool.definition().name;
             let key = (agent.name.clone(), called.clone());
+            let is_known = members.is_known_of_another(&key, name);
             let is_taken = self.places.has::<ToolHandle>(&agent.name, called)
                 || (agent.tools.contains(called) && agent.tools.contains(name))
                 || given_otherwise.is_some_and(|given| given.source_of(called).is_some())
                 || members.owners.get(&key).is_some_and(|owner| owner != name);
-            if is_taken && given_otherwise.is_none() {
+            if is_taken && !is_known && given_otherwise.is_none() {
                 return Err(collision(agent, called));
             }
             if is_taken {
@@ -257,7 +335,7 @@ impl Registry {
             let key = (agent.name.clone(), called);
             let owner = members.owners.entry(key.clone());
             let is_others = owner.or_insert_with(|| name.clone()) != name;
-            if is_others && is_first {
+            if is_others && is_first && !members.is_known_of_another(&key, name) {
                 return Err(collision(agent, &key.1));
             }
         }
@@ -432,8 +510,9 @@ fn offered_by(toolset: &ToolsetHandle, name: &str) -> Option<ToolHandle> {
 /// call is left out with a warning, and the others of its toolset stay.
 fn offered_from(tool: &ToolHandle, toolset: &str) -> Option<ToolHandle> {
     let mut definition = (**tool.definition()).clone();
-    match parameters::legal(&definition.parameters) {
-        Ok(legal) => definition.parameters = legal,
+    match legal_parameters(&definition.parameters) {
+        Ok(Cow::Borrowed(_)) => {}
+        Ok(Cow::Owned(legal)) => definition.parameters = legal,
         Err(reason) => {
             tracing::warn!(tool = %definition.name, %toolset, %reason, "a tool of a toolset is left out");
             return None;

@@ -1,4 +1,4 @@
-//! What the names of fields say about their values.
+//! The names of fields, and their word on values.
 
 use std::borrow::Cow;
 
@@ -183,7 +183,7 @@ fn is_one_of(name: &str, list: &[&str]) -> bool {
 }
 
 /// Whether a value with this name is a path in a file system.
-pub fn is_path_key(name: &str) -> bool {
+pub(crate) fn is_path_key(name: &str) -> bool {
     words(name)
         .iter()
         .any(|word| PATH_WORDS.contains(&word.as_str()))

@@ -20,6 +20,7 @@ mod naming;
 mod patterns;
 mod personal;
 mod redaction;
+mod references;
 mod sanitizing;
 mod secrets;
 mod showing;
@@ -29,18 +30,22 @@ mod unambiguous;
 mod unseen;
 
 pub use deciding::visible_value;
-pub use keys::{is_path_key, is_secret_key};
+pub(crate) use keys::is_path_key;
+pub use keys::is_secret_key;
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
+pub(crate) use redaction::REDACTED;
 pub use redaction::{
-    INVALID_ARGUMENTS, REDACTED, REDACTED_PATH, Redaction, log_line, redact, redact_arguments,
-    redact_definition, redact_json, redact_text, without_secrets,
+    Redaction, log_line, redact, redact_arguments, redact_definition, redact_json, redact_text,
+    without_secrets,
 };
-pub use sanitizing::{FILTERED, sanitize, sanitize_line};
+pub(crate) use references::is_variable_name;
+pub use references::{Reference, ReferenceError, TextPiece, references, sole_reference};
+pub use sanitizing::{sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};
 pub use unambiguous::unambiguous_json;
 
-/// The first characters of a text, so many at most; where some are cut off, `…` is the last.
-pub(crate) fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {
+/// The first characters of a text, at most this many; where some are cut off, `…` is the last.
+pub fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {
     if text.chars().nth(characters).is_none() {
         return text.into();
     }
@@ -50,4 +55,16 @@ pub(crate) fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {
         return short.into();
     }
     (short + "…").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(cut("größer", 4), "grö…");
+        assert_eq!(cut("größer", 6), "größer");
+        assert_eq!(cut("größer", 0), "");
+    }
 }

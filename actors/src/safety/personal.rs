@@ -158,7 +158,7 @@ fn numbers(text: &str, from: usize, found: &mut Vec<PersonalData>) {
             run(text, &groups, found);
             groups.clear();
         }
-        // What opens a number is the run's, not the text before it.
+        // The character that opens a number is the run's, not the text before it.
         let opened = between.rfind(|c| !is_of_number(c));
         let opened = opened.map_or(ended, |last| {
             ended + last + between[last..].chars().next().map_or(0, char::len_utf8)

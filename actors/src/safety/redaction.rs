@@ -12,11 +12,11 @@ use super::{
 };
 
 /// The replacement for a secret.
-pub const REDACTED: &str = "[redacted]";
+pub(crate) const REDACTED: &str = "[redacted]";
 /// The replacement for a path that leads out of the working directory.
-pub const REDACTED_PATH: &str = "[redacted-path]";
+const REDACTED_PATH: &str = "[redacted-path]";
 /// The replacement for arguments that are not JSON.
-pub const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
+const INVALID_ARGUMENTS: &str = "[redacted-invalid-arguments]";
 
 /// How deep values are followed, JSON inside of strings included.
 const MAX_DEPTH: usize = 64;
@@ -116,7 +116,7 @@ pub fn log_line(text: &str, characters: usize) -> String {
 /// of `password=…` and the like. Its length is not bounded.
 pub fn redact_text(text: &str) -> Cow<'_, str> {
     let mut shown = redact_once(text);
-    // What was removed may have hidden the beginning of a key.
+    // The text that was removed may have hidden the beginning of a key.
     for _ in 0..MAX_PASSES {
         let again = match redact_once(&shown) {
             Cow::Owned(again) if again != *shown => again,

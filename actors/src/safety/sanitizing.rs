@@ -9,7 +9,7 @@ use super::{
 };
 
 /// The replacement for a mark of a chat template.
-pub const FILTERED: &str = "[filtered]";
+pub(super) const FILTERED: &str = "[filtered]";
 /// The prefix that quotes a forged role.
 const QUOTED: &str = "> ";
 /// How often a text is searched again after something was removed.
@@ -27,7 +27,7 @@ const MAX_PASSES: usize = 8;
 /// do: fences around text from outside, knowledge of its origin, and approvals.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
     let mut text = without_hidden(text);
-    // What was removed may have separated the parts of another form.
+    // The text that was removed may have separated the parts of another form.
     for _ in 0..MAX_PASSES {
         match filtered(&text) {
             Some(again) => text = Cow::Owned(again),

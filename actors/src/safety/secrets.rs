@@ -12,6 +12,7 @@ use super::{
         ASSIGNMENT, AUTHORIZATION, COOKIES, FLAG, HEADER, KNOWN_KEY, LONG_WORD, NAME_THEN_VALUE,
         PRIVATE_KEY, Pattern, SECRET_ADDRESS, TAGGED, USER_FLAG, USER_INFO, VALUE_THEN_NAME,
     },
+    references::sole_reference,
 };
 
 /// Authentication schemes. The word after one is a credential, whatever it looks like.
@@ -134,15 +135,7 @@ pub(super) fn is_reference(text: &str) -> bool {
         let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphabetic());
         if is_scheme { rest.trim() } else { text }
     });
-    let name = text
-        .strip_prefix("${")
-        .and_then(|rest| rest.strip_suffix('}'));
-    name.is_some_and(|name| {
-        !name.is_empty()
-            && name
-                .bytes()
-                .all(|byte| byte == b'_' || byte.is_ascii_alphanumeric())
-    })
+    sole_reference(text).is_some()
 }
 
 /// Escapes with which an ASCII text may spell a name or the mark after it.

@@ -1,6 +1,6 @@
 //! Attempts to get past the sanitiser and the search for personal data, and texts that must stay unchanged.
 
-use super::{FILTERED, PersonalKind, personal_data, sanitize};
+use super::{PersonalKind, personal_data, sanitize, sanitizing::FILTERED};
 
 /// Spellings of a text that look the same.
 fn disguises(text: &str) -> Vec<String> {

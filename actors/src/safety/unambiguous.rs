@@ -15,7 +15,7 @@ use super::printable_line;
 /// is read by this function.
 ///
 /// # Errors
-/// What is wrong with the text, or the first name that stands twice.
+/// The fault of the text, or the first name that stands twice.
 pub fn unambiguous_json(text: &str) -> Result<Value, serde_json::Error> {
     match serde_json::from_str::<Repeated>(text)?.0 {
         None => serde_json::from_str(text),

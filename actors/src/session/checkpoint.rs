@@ -64,7 +64,7 @@ pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
 /// is written into two checkpoints on average, however long the session is, and half of the entries
 /// at the most are left to be read. Reading an entry takes hardly longer than its part of a checkpoint,
 /// since both hash its messages. A session of one turn has none, since its journal is read as fast.
-pub fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
+pub(crate) fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
     entries.saturating_sub(kept) >= LEAST.max(entries / 2)
 }
 

@@ -1,7 +1,4 @@
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +31,7 @@ pub struct SessionFold {
     pub origin: Option<RunId>,
     /// The runs of turns that were quarantined: parked for crashing, and not ended since.
     pub aside: BTreeSet<RunId>,
-    /// What all runs consumed.
+    /// The consumption of all runs.
     pub spent: Spent,
     /// The first characters of each turn that counts.
     pub titles: Vec<String>,
@@ -46,7 +43,7 @@ pub struct SessionFold {
 pub struct KnownTurn {
     /// Its run.
     pub run: RunId,
-    /// What tells its message from others; `None` for a turn that was said to a run under way.
+    /// The mark that tells its message from others; `None` for a turn that was said to a run under way.
     pub said: Option<u64>,
 }
 
@@ -78,12 +75,18 @@ impl SessionFold {
         Ok(())
     }
 
+    /// Folds the last entry of a turn.
+    pub(crate) fn add_end(&mut self, end: &TurnEnd) {
+        self.entries += 1;
+        self.turn_ended(end);
+    }
+
     /// Folds one entry.
     pub fn add(&mut self, entry: Entry) {
         self.entries += 1;
         match entry {
             Entry::TurnStarted(turn) => self.turn_started(*turn),
-            Entry::TurnEnded(end) => self.turn_ended(*end),
+            Entry::TurnEnded(end) => self.turn_ended(&end),
             Entry::TurnContinued { run, next, heard } => {
                 self.heard(heard, next);
                 if self.aside.remove(&run) {
@@ -136,22 +139,20 @@ impl SessionFold {
         }
     }
 
-    fn turn_ended(&mut self, end: TurnEnd) {
+    fn turn_ended(&mut self, end: &TurnEnd) {
         self.close(end.run);
-        self.heard(end.heard, end.run);
-        self.said(end.messages);
-        self.active_agent = Some(end.active_agent);
+        self.heard(end.heard.iter().cloned(), end.run);
+        self.transcript.extend(end.messages.iter().cloned());
+        if self.active_agent.as_ref() != Some(&end.active_agent) {
+            self.active_agent = Some(end.active_agent.clone());
+        }
         self.spent += end.spent;
     }
 
     /// Notes turns that were said to a run under way. Sent again, they are the same turns.
-    fn heard(&mut self, turns: Vec<String>, run: RunId) {
+    fn heard(&mut self, turns: impl IntoIterator<Item = String>, run: RunId) {
         let known = KnownTurn { run, said: None };
         self.turns
             .extend(turns.into_iter().map(|turn| (turn, known)));
-    }
-
-    fn said(&mut self, messages: Vec<Arc<Message>>) {
-        self.transcript.extend(messages);
     }
 }

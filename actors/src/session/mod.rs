@@ -9,8 +9,9 @@ mod log;
 mod turn;
 mod turn_queue;
 
-pub use checkpoint::{checkpoint_is_due, decode_checkpoint, encode_checkpoint};
+pub(crate) use checkpoint::checkpoint_is_due;
+pub use checkpoint::{decode_checkpoint, encode_checkpoint};
 pub use fold::{KnownTurn, SessionFold};
 pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;
-pub(crate) use turn_queue::{Admission, TurnQueue};
+pub(crate) use turn_queue::{TurnDecision, TurnQueue};

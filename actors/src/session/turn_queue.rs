@@ -14,7 +14,7 @@ pub(crate) struct TurnQueue<T> {
 
 /// The decision about a turn.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Admission<T> {
+pub(crate) enum TurnDecision<T> {
     /// The turn was sent before; this is its run.
     Known(RunId, T),
     /// The turn begins now.
@@ -62,7 +62,7 @@ impl<T> TurnQueue<T> {
     }
 
     /// Takes a turn.
-    pub(crate) fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+    pub(crate) fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> TurnDecision<T> {
         let known = turn
             .id
             .as_ref()
@@ -75,15 +75,15 @@ impl<T> TurnQueue<T> {
                 self.queue(fold, turn, reply)
             }
             WhileBusy::Queue => self.queue(fold, turn, reply),
-            WhileBusy::Refuse => Admission::Busy(reply),
-            WhileBusy::Steer => Admission::Steer(turn, reply),
+            WhileBusy::Refuse => TurnDecision::Busy(reply),
+            WhileBusy::Steer => TurnDecision::Steer(turn, reply),
         }
     }
 
     /// Takes a turn, which waits if it must.
-    pub(crate) fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> Admission<T> {
+    pub(crate) fn queue(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> TurnDecision<T> {
         if is_foreign(fold, &turn) {
-            return Admission::Foreign(reply);
+            return TurnDecision::Foreign(reply);
         }
         let reply = match known(fold, &turn, reply) {
             Ok(admission) => return admission,
@@ -91,18 +91,18 @@ impl<T> TurnQueue<T> {
         };
         if !self.busy {
             self.busy = true;
-            return Admission::Begin(turn, reply);
+            return TurnDecision::Begin(turn, reply);
         }
         if self.waiting.len() >= self.bound {
-            return Admission::Overloaded(reply);
+            return TurnDecision::Overloaded(reply);
         }
         self.waiting.push_back((turn, reply));
-        Admission::Queued
+        TurnDecision::Queued
     }
 
     /// The next turn, unless a run is under way. A turn that needs no run of its own leaves the
     /// agent free, so call this again until it gives `None`.
-    pub(crate) fn next(&mut self, fold: &SessionFold) -> Option<Admission<T>> {
+    pub(crate) fn next(&mut self, fold: &SessionFold) -> Option<TurnDecision<T>> {
         if self.busy {
             return None;
         }
@@ -112,7 +112,7 @@ impl<T> TurnQueue<T> {
 
     /// Takes out the waiting turns whose id has a run by now: they were sent twice, and their
     /// callers need not wait for another turn's end.
-    pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<Admission<T>> {
+    pub(crate) fn known(&mut self, fold: &SessionFold) -> Vec<TurnDecision<T>> {
         let mut found = Vec::new();
         for (turn, reply) in std::mem::take(&mut self.waiting) {
             if is_foreign(fold, &turn) {
@@ -139,15 +139,15 @@ impl<T> TurnQueue<T> {
 }
 
 /// The decision about a turn whose id was sent before; the reply is given back where it was not.
-fn known<T>(fold: &SessionFold, turn: &Turn, reply: T) -> Result<Admission<T>, T> {
+fn known<T>(fold: &SessionFold, turn: &Turn, reply: T) -> Result<TurnDecision<T>, T> {
     let sent = turn
         .id
         .as_ref()
         .and_then(|id| Some((id, fold.turns.get(id)?)));
     match sent {
         None => Err(reply),
-        Some((_, known)) if known.says(&turn.message) => Ok(Admission::Known(known.run, reply)),
-        Some((id, known)) => Ok(Admission::Other(id.clone(), known.run, reply)),
+        Some((_, known)) if known.says(&turn.message) => Ok(TurnDecision::Known(known.run, reply)),
+        Some((id, known)) => Ok(TurnDecision::Other(id.clone(), known.run, reply)),
     }
 }
 
@@ -171,18 +171,18 @@ mod tests {
         let (fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(1));
         assert!(matches!(
             turn_queue.offer(&fold, "a".into(), 1),
-            Admission::Begin(_, 1)
+            TurnDecision::Begin(_, 1)
         ));
-        assert_eq!(turn_queue.offer(&fold, "b".into(), 2), Admission::Queued);
+        assert_eq!(turn_queue.offer(&fold, "b".into(), 2), TurnDecision::Queued);
         assert_eq!(
             turn_queue.offer(&fold, "c".into(), 3),
-            Admission::Overloaded(3)
+            TurnDecision::Overloaded(3)
         );
         assert!(turn_queue.next(&fold).is_none(), "one is under way");
         turn_queue.set_busy(false);
         assert!(matches!(
             turn_queue.next(&fold),
-            Some(Admission::Begin(_, 2))
+            Some(TurnDecision::Begin(_, 2))
         ));
         turn_queue.set_busy(false);
         assert!(turn_queue.next(&fold).is_none());
@@ -201,24 +201,24 @@ mod tests {
         for rule in [WhileBusy::Queue, WhileBusy::Refuse, WhileBusy::Steer] {
             let mut turn_queue = TurnQueue::new(9).while_busy(rule);
             let first = turn_queue.offer(&fold, own("a"), 1);
-            assert!(matches!(first, Admission::Begin(_, 1)), "{rule:?}");
+            assert!(matches!(first, TurnDecision::Begin(_, 1)), "{rule:?}");
             let second = turn_queue.offer(&fold, own("b"), 2);
             match rule {
-                WhileBusy::Queue => assert_eq!(second, Admission::Queued),
-                WhileBusy::Refuse => assert_eq!(second, Admission::Busy(2)),
-                WhileBusy::Steer => assert_eq!(second, Admission::Steer(own("b"), 2)),
+                WhileBusy::Queue => assert_eq!(second, TurnDecision::Queued),
+                WhileBusy::Refuse => assert_eq!(second, TurnDecision::Busy(2)),
+                WhileBusy::Steer => assert_eq!(second, TurnDecision::Steer(own("b"), 2)),
             }
             assert_eq!(
                 turn_queue.offer(&fold, stranger.clone(), 3),
-                Admission::Foreign(3)
+                TurnDecision::Foreign(3)
             );
             let again = turn_queue.offer(&fold, own("c").id("known"), 4);
-            assert_eq!(again, Admission::Known(run, 4));
+            assert_eq!(again, TurnDecision::Known(run, 4));
             let other = turn_queue.offer(&fold, own("d").id("known"), 6);
-            assert_eq!(other, Admission::Other("known".to_owned(), run, 6));
+            assert_eq!(other, TurnDecision::Other("known".to_owned(), run, 6));
             assert_eq!(
                 turn_queue.queue(&fold, own("d"), 5),
-                Admission::Queued,
+                TurnDecision::Queued,
                 "{rule:?}"
             );
         }
@@ -234,16 +234,16 @@ mod tests {
         turn_queue.set_busy(false);
         assert!(matches!(
             turn_queue.next(&fold),
-            Some(Admission::Begin(_, 1))
+            Some(TurnDecision::Begin(_, 1))
         ));
         let run = RunId::from_random(1);
         let turn = SessionTurn::new("b", run, Message::user("x"));
         fold.add(Entry::TurnStarted(Box::new(turn)));
-        assert_eq!(turn_queue.known(&fold), [Admission::Known(run, 2)]);
+        assert_eq!(turn_queue.known(&fold), [TurnDecision::Known(run, 2)]);
         turn_queue.set_busy(false);
         assert!(matches!(
             turn_queue.next(&fold),
-            Some(Admission::Begin(_, 3))
+            Some(TurnDecision::Begin(_, 3))
         ));
     }
 
@@ -257,12 +257,12 @@ mod tests {
         let again = Turn::text("hello").id("t1").owner("ada");
         assert_eq!(
             turn_queue.offer(&fold, again, ()),
-            Admission::Known(run, ())
+            TurnDecision::Known(run, ())
         );
         let stranger = Turn::text("hello").owner("bob");
         assert_eq!(
             turn_queue.offer(&fold, stranger, ()),
-            Admission::Foreign(())
+            TurnDecision::Foreign(())
         );
     }
 }

@@ -16,7 +16,7 @@ pub enum Strike {
     After,
 }
 
-/// What a fault does.
+/// The effect of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Harm {
     /// The process dies: neither this call nor any later one ever returns.
@@ -34,7 +34,7 @@ pub struct Fault {
     pub call: u64,
     /// When it strikes.
     pub strike: Strike,
-    /// What it does.
+    /// Its action.
     pub harm: Harm,
 }
 
@@ -227,7 +227,7 @@ impl<S: Store> StoreWrapper for FaultyStore<S> {
         call: BoxFuture<'_, Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         match method {
-            // What processes tell each other is outside of the faults.
+            // The notices between processes are outside of the faults.
             "announce" | "advertise" | "address_of" | "close" => call.await,
             method => self.subject(method == "commit", call).await,
         }

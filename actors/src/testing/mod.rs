@@ -5,8 +5,10 @@
 mod crash;
 mod effect_log;
 mod faulty_store;
+mod kill_run;
 mod provider_rules;
 mod scenario;
+mod schema_rules;
 mod scripted_model;
 mod simulated_clock;
 mod simulation;
@@ -16,6 +18,7 @@ pub use crate::contract::InMemoryStore;
 pub use crash::{CrashOptions, CrashReport, crash_everywhere};
 pub use effect_log::{EffectLog, LoggedEffect, LoggedTool};
 pub use faulty_store::{Fault, FaultyStore, Harm, Strike};
+pub use kill_run::kill_run;
 pub use provider_rules::{check_sent, check_transcript};
 pub use scenario::Scenario;
 pub use scripted_model::{

@@ -1,9 +1,8 @@
-//! What model servers demand of a conversation.
+//! The demands of model servers on a conversation.
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde_json::Value;
-
+use super::schema_rules::check_schema;
 use crate::vocabulary::{Message, Part, ProviderPartKind, Role, ToolSet};
 
 /// The most characters of a tool's name, for all providers.
@@ -66,7 +65,8 @@ pub fn check_transcript(messages: &[Arc<Message>]) -> Result<(), String> {
 
 /// Checks what an adapter sends to its provider as the strictest of them does: a conversation by [`check_transcript`], in
 /// which each call has an id of its own with at most so many characters, each name of a tool is one to 64 letters,
-/// digits, `_` or `-`, and each text and result says something; and tools with such names whose schemas are objects.
+/// digits, `_` or `-`, and each text and result says something; and tools with such names, whose schemas are valid down to
+/// the last of their properties.
 ///
 /// # Errors
 /// The first breach.
@@ -115,41 +115,6 @@ fn check_name(name: &str) -> Result<(), String> {
     match (1..=LONGEST_NAME).contains(&length) && name.chars().all(fits) {
         true => Ok(()),
         false => Err(format!("{name:?} is no name of a tool")),
-    }
-}
-
-/// Checks the root of a tool's schema, and that its properties are schemas.
-fn check_schema(schema: &Value) -> Result<(), String> {
-    if schema["type"] != "object" {
-        return Err("its schema is not that of an object".to_owned());
-    }
-    if let Some(word) = ["anyOf", "oneOf", "allOf", "enum", "not"]
-        .into_iter()
-        .find(|word| schema.get(word).is_some())
-    {
-        return Err(format!("its schema has {word} at its root"));
-    }
-    let none = serde_json::Map::new();
-    let properties = match schema.get("properties") {
-        None => &none,
-        Some(Value::Object(properties)) => properties,
-        Some(_) => return Err("its properties are no object".to_owned()),
-    };
-    let is_schema = |schema: &Value| {
-        schema.is_boolean()
-            || schema.as_object().is_some_and(|fields| {
-                fields
-                    .get("type")
-                    .is_none_or(|kind| kind.is_string() || kind.is_array())
-            })
-    };
-    if let Some((name, _)) = properties.iter().find(|(_, schema)| !is_schema(schema)) {
-        return Err(format!("its property {name:?} has no schema"));
-    }
-    match schema.get("required") {
-        None => Ok(()),
-        Some(Value::Array(names)) if names.iter().all(Value::is_string) => Ok(()),
-        Some(_) => Err("its required is no list of names".to_owned()),
     }
 }
 

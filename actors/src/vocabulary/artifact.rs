@@ -46,7 +46,7 @@ impl ArtifactInfo {
         }
     }
 
-    /// What is wrong with a name; `None` for a good one: a text of at most [`MAX_NAME`](Self::MAX_NAME) bytes that
+    /// The fault of a name; `None` for a good one: a text of at most [`MAX_NAME`](Self::MAX_NAME) bytes that
     /// is not blank and has no control characters.
     pub fn fault_of_name(name: &str) -> Option<String> {
         if name.trim().is_empty() {

@@ -19,7 +19,7 @@ pub enum FileError {
     Unreadable {
         /// Its path, as it was given.
         name: String,
-        /// What the system says of it.
+        /// The system's word on it.
         reason: String,
     },
     /// The file holds nothing.
@@ -39,15 +39,15 @@ pub enum FileError {
         /// The bound, in bytes.
         most: u64,
     },
-    /// The address is none that a model's server can open.
+    /// A model's server cannot open the address.
     #[error(
-        "{given:?} is no address that a model's server can open: {reason}; attach the file itself, or give an address \
+        "a model's server cannot open the address {given:?}: {reason}; attach the file itself, or give an address \
          that begins with https:// or http://"
     )]
     NoLink {
         /// The address, without what acts on a terminal.
         given: String,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// Neither the bytes nor the name of what is behind a link tell its kind.
@@ -95,7 +95,7 @@ impl Data {
         })
     }
 
-    /// What is at this address, which the model's server opens. Its kind is told by the ending of its path.
+    /// The file at this address, which the model's server opens. Its kind is told by the ending of its path.
     ///
     /// # Errors
     /// An address that is not `http` or `https`, such as the path of a file; an address with a name or password, which
@@ -111,7 +111,7 @@ impl Data {
         }
     }
 
-    /// What is at this address, of this media type, such as `image/png`.
+    /// The file at this address, of this media type, such as `image/png`.
     ///
     /// # Errors
     /// As [`link`](Self::link), but for the kind.
@@ -150,7 +150,7 @@ impl Message {
 /// Checks that a model's server can open an address: it is `http` or `https`, names a host, and holds no credential.
 ///
 /// # Errors
-/// What is wrong with it. No error holds a password.
+/// The fault. No error holds a password.
 pub fn check_link(address: &str) -> Result<(), FileError> {
     let fault = |reason: &str, given: &str| FileError::NoLink {
         given: sanitize_line(given, SHOWN),

@@ -86,19 +86,19 @@ impl Budget {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Resource {
-    /// Model calls.
+    /// Model calls: [`Budget::model_calls`].
     ModelCalls,
-    /// Tool calls.
+    /// Tool calls: [`Budget::tool_calls`].
     ToolCalls,
-    /// Tokens of requests and responses.
+    /// Tokens of requests and responses: [`Budget::tokens`].
     Tokens,
-    /// Tokens of requests.
+    /// Tokens of requests: [`Budget::input_tokens`].
     InputTokens,
-    /// Tokens of responses.
+    /// Tokens of responses: [`Budget::output_tokens`].
     OutputTokens,
-    /// Money.
+    /// Money: [`Budget::cost_micros`].
     Cost,
-    /// Wall time.
+    /// Wall time: [`Budget::wall_time_ms`].
     WallTime,
     /// Entries of the run's journal.
     Entries,

@@ -12,7 +12,7 @@ pub struct CallReport {
     /// The arguments in effect, after changes by policies and people. In an event secrets are
     /// redacted.
     pub arguments: Arguments,
-    /// Who gave the result.
+    /// The source of the result.
     pub by: AnsweredBy,
     /// The decision about the call, where it needed approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,10 +72,10 @@ pub enum AnsweredBy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Approved {
-    /// Who decided: the person's name in the answer, or the tool that the rule names; `None` where the answer has no
+    /// The name of the person in the answer, or the tool that the rule names; `None` where the answer has no
     /// name.
     pub by: Option<String>,
-    /// What was decided.
+    /// The decision.
     pub decision: ApprovalDecision,
 }
 

@@ -93,12 +93,12 @@ fn next_escape(bytes: &[u8], from: usize) -> Option<usize> {
     Some(from + 8 * eights.len() + at)
 }
 
-/// What is done with what several texts can stand for: maps, floats and raw JSON.
+/// The treatment of values that several texts can stand for: maps, floats and raw JSON.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     /// One text for each value.
     Canonical,
-    /// What `serde_json` writes.
+    /// The text that `serde_json` writes.
     AsGiven,
 }
 

@@ -15,7 +15,7 @@ use super::Question;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Continuation {
-    /// What the tool needs to go on, in a form of its own. The journal keeps it, so it must not hold secrets.
+    /// The state with which the tool goes on, in a form of its own. The journal keeps it, so it must not hold secrets.
     pub state: String,
     /// The question that a person is asked first, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ impl Continuation {
     }
 }
 
-/// What an unfinished call continues with: the state that its tool returned, and the answer since.
+/// The state with which an unfinished call goes on: that which its tool returned, and the answer since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Continued {

@@ -55,24 +55,27 @@ pub enum Entry {
         name: String,
         /// The digest of its input.
         digest: CallDigest,
-        /// What began.
+        /// The operation that began.
         begun: Begun,
         /// The call of a model for which the operation is performed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         asked_by: Option<AskedBy>,
     },
-    /// A turn that was delivered to the run while it was under way became part of it, and has no run of its own.
+    /// A turn that was delivered to the run while it was under way became part of it, and has no run of its own. Where the
+    /// run works instead of its parent's function: what was said to the parent was heard by it, or by a run below it.
     TurnHeard {
-        /// The model call with whose answer it came, or the operation before which it was heard.
+        /// The model call with whose answer it came, the operation before which it was heard, or that began the run which
+        /// heard it.
         op: OperationId,
-        /// The caller's id of the turn.
+        /// The caller's id of the turn; for what was said to the parent, the item of the mailbox.
         turn: String,
     },
-    /// What a person said to the run became a part of the function's conversation, before its next model request.
+    /// The words that a person said to the run became a part of the function's conversation, before its next model request.
     Heard {
         /// The operation that comes next in the branch of the function that heard it.
         op: OperationId,
-        /// How often this branch had listened before.
+        /// How often this branch had listened before; [`Entry::HEARD_BELOW`] where the child heard it that this operation
+        /// began.
         place: u32,
         /// The message.
         message: Box<Message>,
@@ -103,7 +106,7 @@ pub enum Entry {
     CallAnswered {
         /// A place of its own, in no lane of the function.
         op: OperationId,
-        /// What the model reads.
+        /// The text that the model reads.
         result: Box<ToolResult>,
         /// How it was answered.
         call: Box<CallReport>,
@@ -116,7 +119,7 @@ pub enum Entry {
     Changed {
         /// The operation.
         op: OperationId,
-        /// What changed.
+        /// The changes.
         changed: Box<Changed>,
     },
     /// The function dropped an operation that had begun; its result is not wanted any more.
@@ -143,7 +146,7 @@ pub enum Entry {
     Settled {
         /// The operation that began the child.
         op: OperationId,
-        /// What the child and its own children consumed.
+        /// The consumption of the child and its own children.
         #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
         spent: Spent,
     },
@@ -201,7 +204,7 @@ pub enum Entry {
     },
     /// The run's function failed and is run again, after a pause.
     Restarted {
-        /// What happened.
+        /// The failure, in words.
         reason: String,
     },
     /// The run was parked: it waits until somebody retries, forks or cancels it.
@@ -280,7 +283,7 @@ pub enum Entry {
     },
 }
 
-/// What began with an operation.
+/// The record that began with an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -298,6 +301,9 @@ pub enum Begun {
 }
 
 impl Entry {
+    /// The place of what a child heard instead of the function: no lane listens so often.
+    pub const HEARD_BELOW: u32 = u32::MAX;
+
     /// The blob to which the entry refers, if there is one.
     pub fn blob(&self) -> Option<Digest> {
         match self {
@@ -338,12 +344,12 @@ pub struct RunStart {
     pub path: Vec<String>,
     /// The bounds of this run and its children.
     pub budget: Budget,
-    /// What was consumed in the journals that this one continues.
+    /// The consumption in the journals that this one continues.
     #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
     pub spent: Spent,
     /// When it must have ended.
     pub deadline: Option<super::Timestamp>,
-    /// What happens to this run when its parent ends first.
+    /// The fate of this run when its parent ends first.
     #[serde(default, skip_serializing_if = "ParentPolicy::is_default")]
     pub when_parent_ends: ParentPolicy,
     /// When it began.
@@ -428,7 +434,7 @@ pub enum RunEnd {
     Answered {
         /// The answer.
         answer: Answer,
-        /// What the run and its children consumed.
+        /// The consumption of the run and its children.
         spent: Spent,
     },
     /// Before the task was done.
@@ -437,21 +443,21 @@ pub enum RunEnd {
         reason: StopReason,
         /// The best answer so far.
         partial: Option<Answer>,
-        /// What the run and its children consumed.
+        /// The consumption of the run and its children.
         spent: Spent,
     },
     /// With an error.
     Failed {
-        /// What happened.
+        /// The failure, in words.
         error: AgentError,
-        /// What the run and its children consumed.
+        /// The consumption of the run and its children.
         spent: Spent,
     },
     /// In a fresh journal.
     Continued {
         /// The run that goes on.
         next: RunId,
-        /// What the run and its children consumed.
+        /// The consumption of the run and its children.
         spent: Spent,
     },
 }
@@ -485,7 +491,7 @@ impl RunEnd {
         }
     }
 
-    /// What the run and its children consumed.
+    /// The consumption of the run and its children.
     pub fn spent(&self) -> Spent {
         match self {
             Self::Answered { spent, .. }
@@ -538,7 +544,7 @@ pub struct SessionTurn {
     pub turn: String,
     /// The run that answers it.
     pub run: RunId,
-    /// What was said.
+    /// The words that were said.
     pub message: Arc<Message>,
     /// The owner of the session, which the first turn names; nobody in a session that began without one.
     pub owner: Option<String>,
@@ -557,18 +563,18 @@ impl SessionTurn {
     }
 }
 
-/// What a run left to its session.
+/// The part that a run left to its session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TurnEnd {
     /// The run.
     pub run: RunId,
-    /// What was said, the user's turn first.
+    /// The conversation, the user's turn first.
     pub messages: Vec<Arc<Message>>,
     /// The agent that answers the next turn.
     pub active_agent: String,
-    /// What the run consumed.
+    /// The consumption of the run.
     pub spent: Spent,
     /// The callers' ids of the turns that were delivered to the run and became part of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -576,7 +582,7 @@ pub struct TurnEnd {
 }
 
 impl TurnEnd {
-    /// What this run left.
+    /// The part that this run left.
     pub fn new(run: RunId, active_agent: impl Into<String>, messages: Vec<Arc<Message>>) -> Self {
         Self {
             run,

@@ -65,9 +65,9 @@ pub enum ErrorKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[non_exhaustive]
 pub struct OperationError {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: ErrorKind,
-    /// What happened, to what, and what to do.
+    /// The failure, the thing that it hit, and the way out.
     pub message: String,
     /// Whether trying again can help.
     pub retryable: bool,
@@ -161,7 +161,7 @@ pub enum AgentError {
     Crashed {
         /// How often it happened, without progress or within the restart period.
         times: u32,
-        /// What happened the last time.
+        /// The failure of the last time.
         reason: String,
     },
     /// The function ends early, with this outcome. This is no failure: `?` carries the outcome past the rest of the

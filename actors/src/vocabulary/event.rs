@@ -42,7 +42,7 @@ pub struct EventRecord {
     /// The display name of the agent, if it has one; absent in previews.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What happened.
+    /// The failure, in words.
     #[serde(flatten)]
     pub event: Event,
 }
@@ -144,7 +144,7 @@ pub enum Event {
         sources: Vec<String>,
         /// Why it stopped.
         finish: FinishReason,
-        /// What it consumed.
+        /// Its consumption.
         usage: Usage,
         /// How many attempts were made.
         attempts: u32,
@@ -159,7 +159,7 @@ pub enum Event {
         kind: String,
         /// Its name.
         name: String,
-        /// What happened.
+        /// The failure, in words.
         error: AgentError,
     },
     /// The start of a `once` tool call was recorded.
@@ -201,7 +201,7 @@ pub enum Event {
     QuestionAsked {
         /// The operation, which an answer names.
         operation: OperationId,
-        /// What is asked.
+        /// The question.
         question: Question,
     },
     /// The answer came.
@@ -211,18 +211,18 @@ pub enum Event {
         /// The answer.
         answer: Value,
     },
-    /// What a person said to the run while it was under way became a part of the agent's conversation.
+    /// The words that a person said to the run while it was under way became a part of the agent's conversation.
     Heard {
         /// The model call with whose answer it came, or the operation before which it was heard.
         operation: OperationId,
-        /// What was said.
+        /// The words that were said.
         text: String,
     },
     /// A value of shared state was written or deleted, or an artifact has a new version.
     Changed {
         /// The operation.
         operation: OperationId,
-        /// What changed.
+        /// The changes.
         changed: Changed,
     },
     /// Any other operation ended.
@@ -258,7 +258,7 @@ pub enum Event {
     },
     /// The run's function failed and is run again.
     Restarted {
-        /// What happened.
+        /// The failure, in words.
         reason: String,
     },
     /// The run waits until somebody retries, forks or cancels it.
@@ -294,7 +294,7 @@ pub enum Event {
     RunEnded {
         /// How the run ended.
         end: RunResult,
-        /// What the run and its children consumed.
+        /// The consumption of the run and its children.
         spent: Spent,
     },
     /// Something is under way. A preview is not recorded, and a later attempt may void it.
@@ -358,7 +358,7 @@ pub enum Preview {
         operation: OperationId,
         /// The attempt that failed.
         attempt: u32,
-        /// What happened.
+        /// The failure, in words.
         error: String,
         /// How long the pause is, in milliseconds.
         pause_ms: u64,
@@ -376,7 +376,7 @@ pub enum Preview {
         operation: OperationId,
         /// The share that is done, from 0 to 1, when it is known.
         fraction: Option<f64>,
-        /// What it is doing.
+        /// Its present work.
         message: String,
     },
     /// A piece of a tool's output.

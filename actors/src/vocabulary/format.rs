@@ -6,7 +6,11 @@
 /// new field of an entry, or a new meaning of one. A run records it at its start and with each process that takes it
 /// over, a session with each turn. A journal of a later format, or with something unknown in it, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
-pub const FORMAT: u32 = 8;
+///
+/// In format 9 a run may record what a run below it heard ([`Entry::HEARD_BELOW`](super::Entry::HEARD_BELOW), and an item of
+/// the mailbox as the turn of [`TurnHeard`](super::Entry::TurnHeard)), and a model call may wait for its answer as a tool
+/// does ([`Begun::Ticket`](super::Begun::Ticket)).
+pub const FORMAT: u32 = 9;
 
 /// The first format of which runs are read. Earlier ones were never promised to be.
 pub(crate) const OLDEST: u32 = 6;

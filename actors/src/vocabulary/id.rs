@@ -4,6 +4,7 @@ use std::{
     fmt,
     hash::{BuildHasherDefault, Hasher},
     str::FromStr,
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
@@ -151,13 +152,13 @@ impl Hasher for CountedHasher {
     }
 }
 
-/// Names one lasting conversation: the team that holds it, and the caller's key.
+/// Names one lasting conversation: the team that holds it, and the caller's key. Cloning shares both.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct SessionId {
     /// The team's name.
-    pub team: String,
+    pub team: Arc<str>,
     /// The key that the caller chose, such as a customer's number.
-    pub key: String,
+    pub key: Arc<str>,
 }
 
 impl fmt::Display for SessionId {
@@ -192,8 +193,8 @@ impl FromStr for JournalId {
             // A team's name has no slash (the definition's check refuses it); a key may have one.
             Some(session) => match session.split_once('/') {
                 Some((team, key)) => Ok(Self::Session(SessionId {
-                    team: team.to_owned(),
-                    key: key.to_owned(),
+                    team: team.into(),
+                    key: key.into(),
                 })),
                 None => Err(IdError::new("a session id such as desk/customer-42", text)),
             },

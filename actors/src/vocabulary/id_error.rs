@@ -1,4 +1,4 @@
-//! What all identifiers are: texts, or an error.
+//! The form of all identifiers: texts, or an error.
 
 /// A text that is not the identifier that it should be.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

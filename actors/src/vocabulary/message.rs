@@ -37,7 +37,7 @@ pub struct Message {
     pub role: Role,
     /// The agent that said it, if an agent did.
     pub author: Option<String>,
-    /// What was said.
+    /// The words that were said.
     pub parts: Vec<Part>,
     /// Whether the agent's loop made the message in a user's role: results in words, a nudge, a behavior's prompt. No
     /// turn begins with such a message. Journals keep the mark; providers do not see it, and no digest covers it.
@@ -65,7 +65,9 @@ impl Message {
     /// The number of the step makes the ids differ between messages.
     pub fn name_calls(&mut self, step: u32) -> Vec<ToolCall> {
         if self.has_named_calls() {
-            return self.tool_calls().cloned().collect();
+            let mut calls = Vec::with_capacity(self.tool_calls().count());
+            calls.extend(self.tool_calls().cloned());
+            return calls;
         }
         let given: BTreeSet<String> = self.tool_calls().map(|call| call.id.clone()).collect();
         let mut taken = BTreeSet::new();
@@ -94,13 +96,14 @@ impl Message {
         })
     }
 
-    /// Leaves out each call that repeats an earlier one: its id, its tool and its arguments. Some servers send a call
-    /// twice, and a tool that must run once would run twice. A call without an id repeats nothing.
+    /// Leaves out each call that repeats an earlier one: its id, its tool and the value of its arguments, however it is
+    /// written. Some servers send a call twice, and a tool that must run once would run twice. A call without an id
+    /// repeats nothing.
     pub fn drop_repeated_calls(&mut self) {
         let mut seen: BTreeSet<(String, Digest)> = BTreeSet::new();
         self.retain_parts(|part| match part {
             Part::ToolCall(call) if !call.id.trim().is_empty() => {
-                seen.insert((call.id.clone(), call.digest()))
+                seen.insert((call.id.clone(), call.meaning()))
             }
             _ => true,
         });
@@ -216,7 +219,7 @@ pub enum Part {
     Text(String),
     /// A call of a tool that the model asks for.
     ToolCall(ToolCall),
-    /// What a tool answered.
+    /// The answer of a tool.
     ToolResult(ToolResult),
     /// The model's reasoning, separate from its text.
     Reasoning(Reasoning),
@@ -224,7 +227,7 @@ pub enum Part {
     Data(Data),
     /// A part of a later version, kept as it came. Models do not see it.
     Unknown(UnknownPart),
-    /// What only the provider that said it can read.
+    /// The part that only the provider that said it can read.
     Provider(ProviderPart),
 }
 
@@ -281,11 +284,19 @@ impl ToolCall {
         self.cause
     }
 
-    /// What distinguishes this call from others: a hash of the tool's name and the exact bytes of the arguments,
+    /// The mark that distinguishes this call from others: a hash of the tool's name and the exact bytes of the arguments,
     /// without the id that the model gave. A decision about a call is bound to it. Arguments with few possible values
     /// can be guessed from it.
     pub fn digest(&self) -> Digest {
         Digest::of_parts(&[self.name.as_bytes(), self.arguments.text().as_bytes()])
+    }
+
+    /// The same for calls of one tool whose arguments have one value. Arguments without a value count as they are written.
+    fn meaning(&self) -> Digest {
+        match self.arguments.value() {
+            Ok(value) => Digest::of_parts(&[self.name.as_bytes(), &canonical::to_vec(value)]),
+            Err(_) => self.digest(),
+        }
     }
 }
 
@@ -314,7 +325,7 @@ impl Arguments {
     /// that no reader acts on another value than the one that was checked, shown or approved.
     ///
     /// # Errors
-    /// What is wrong with the text, and where.
+    /// The fault of the text, and its place.
     pub fn value(&self) -> Result<&Value, &str> {
         let parsed = self.parsed.get_or_init(|| {
             if self.text.trim().is_empty() {
@@ -329,7 +340,7 @@ impl Arguments {
     /// `null` as left out where the type does not take it.
     ///
     /// # Errors
-    /// What is wrong with the text, or which field does not fit.
+    /// The fault of the text, or the field that does not fit.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         let value = self.value().map_err(serde_json::Error::custom)?;
         typed(value)
@@ -414,7 +425,7 @@ pub struct ToolResult {
     pub name: String,
     /// How it ended.
     pub status: ToolStatus,
-    /// What the model reads.
+    /// The text that the model reads.
     pub text: String,
     /// How many characters were cut off the text to keep the tool's output limit.
     pub truncated: u64,
@@ -454,7 +465,7 @@ impl Data {
     /// The bytes, where the source has them; `None` where it is an address.
     ///
     /// # Errors
-    /// What is wrong with the encoding.
+    /// The fault of the encoding.
     pub fn bytes(&self) -> Option<Result<Vec<u8>, String>> {
         match &self.source {
             DataSource::Base64(text) => {

@@ -28,9 +28,10 @@ mod id_error;
 mod message;
 mod message_parts;
 mod model;
+mod model_ticket;
 mod outcome;
 mod owner;
-pub(crate) mod parameters;
+mod parameters;
 mod parent_policy;
 mod prices;
 mod provider_part;
@@ -69,11 +70,13 @@ pub use message::{
     Arguments, Data, DataSource, Message, Part, Reasoning, Role, ToolCall, ToolResult, ToolStatus,
 };
 pub use model::{
-    Delta, FinishReason, ModelRequest, ModelResponse, ModelSettings, OutputSchema, ToolChoice,
-    ToolSet,
+    Delta, FinishReason, ModelRequest, ModelResponse, ModelSettings, OutputSchema, Retold,
+    ToolChoice, ToolSet,
 };
+pub use model_ticket::ModelTicket;
 pub use outcome::{Answer, NoAnswer, Outcome, StopReason, Transfer};
 pub use owner::tenant_of;
+pub use parameters::{ParametersError, legal_parameters};
 pub use parent_policy::ParentPolicy;
 pub use prices::Prices;
 pub use provider_part::{ProviderPart, ProviderPartKind};

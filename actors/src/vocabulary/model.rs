@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use super::{Digest, Message, ToolCall, ToolDefinition, Transcript, Usage, canonical};
 
-/// A request to a model. Cloning it shares the conversation and the tools.
+/// A request to a model. Cloning it shares its parts.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ModelRequest {
     /// The registered name of the model; empty for the agent's own model.
-    pub model: String,
+    pub model: Arc<str>,
     /// The system prompt.
     pub instructions: Arc<str>,
     /// The conversation.
@@ -29,6 +29,34 @@ pub struct ModelRequest {
     pub output: Option<Arc<OutputSchema>>,
     /// Whether deltas are wanted while the answer is made.
     pub stream: bool,
+    /// The texts that only retell what was said before. Neither a server nor the digest sees this.
+    pub retold: Retold,
+}
+
+/// The texts of a request that only retell what was said before, so that they are not judged as new ones. The code that
+/// makes them says so: nothing that a text says about itself makes it one of them.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub enum Retold {
+    /// None of them.
+    #[default]
+    Nothing,
+    /// This many parts at the beginning of the first message: they stand for messages that are left out.
+    Head(usize),
+    /// All of them: the request asks to sum these messages up. It is one message, whose parts behind the first tell one of
+    /// them each.
+    Messages(Arc<[Arc<Message>]>),
+}
+
+impl Retold {
+    /// Whether a part of a message is such a text, by their places.
+    pub fn covers(&self, message: usize, part: usize) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Head(parts) => message == 0 && part < *parts,
+            Self::Messages(_) => true,
+        }
+    }
 }
 
 impl ModelRequest {
@@ -37,19 +65,20 @@ impl ModelRequest {
         static NO_TOOLS: LazyLock<ToolSet> = LazyLock::new(ToolSet::default);
         static NO_SETTINGS: LazyLock<Arc<ModelSettings>> = LazyLock::new(Arc::default);
         Self {
-            model: String::new(),
+            model: Arc::default(),
             instructions: Arc::default(),
             conversation,
             tools: NO_TOOLS.clone(),
             settings: NO_SETTINGS.clone(),
             output: None,
             stream: false,
+            retold: Retold::Nothing,
         }
     }
 
     /// Sets the registered name of the model.
     #[must_use]
-    pub fn model(mut self, name: impl Into<String>) -> Self {
+    pub fn model(mut self, name: impl Into<Arc<str>>) -> Self {
         self.model = name.into();
         self
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::{Message, Resource, typed_text};
 
-/// What an agent's function returns.
+/// The return of an agent's function.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -98,7 +98,7 @@ impl Outcome {
     /// The answer as a type, when it is JSON.
     ///
     /// # Errors
-    /// What does not fit, or that there is no answer.
+    /// The misfit, or that there is no answer.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         typed_text(self.text())
     }
@@ -134,7 +134,7 @@ pub enum NoAnswer {
     Unfit {
         /// The name of the type.
         wanted: &'static str,
-        /// What does not fit.
+        /// The misfit.
         fault: String,
         /// The answer.
         answer: Box<Answer>,
@@ -151,7 +151,7 @@ pub enum NoAnswer {
 pub struct Answer {
     /// The text for the caller.
     pub text: String,
-    /// What was said since the turn began, ending with the answer. An empty list stands for the answer alone. The
+    /// The words since the turn began, ending with the answer. An empty list stands for the answer alone. The
     /// session keeps these messages; the run's own journal does not repeat them.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
@@ -193,7 +193,7 @@ pub struct Transfer {
     /// Whether the conversation comes back when the receiver, or an agent to which the receiver hands it on, is done.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub returns: bool,
-    /// What was said since the leg began.
+    /// The words since the leg began.
     #[serde(skip)]
     pub messages: Vec<Arc<Message>>,
     /// Whether this transfer gives the conversation back.

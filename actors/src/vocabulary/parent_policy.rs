@@ -1,8 +1,8 @@
-//! What happens to a child run whose parent ends first.
+//! The fate of a child run whose parent ends first.
 
 use serde::{Deserialize, Serialize};
 
-/// What happens to a child run when its parent ends, or is cancelled, first.
+/// The fate of a child run when its parent ends, or is cancelled, first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

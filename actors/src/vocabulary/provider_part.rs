@@ -1,9 +1,9 @@
-//! What only a provider itself can read.
+//! Parts that only a provider itself can read.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use serde_json::Value;
 
-/// What a provider put into an answer and this vocabulary has no word for: the use of a tool of its own, a compacted
+/// A part that a provider put into an answer and this vocabulary has no word for: the use of a tool of its own, a compacted
 /// conversation, a signature, a citation. It is kept in its place among the parts of the answer, goes back unchanged to
 /// the same provider, and is left out for others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,14 +11,14 @@ use serde_json::Value;
 pub struct ProviderPart {
     /// Whose it is: what the adapter of the provider calls it. For a protocol that many servers speak, this is the host.
     pub provider: String,
-    /// What it is in the answer.
+    /// Its role in the answer.
     pub kind: ProviderPartKind,
     /// Its content, as it came.
     #[serde(serialize_with = "write_json", deserialize_with = "read_json")]
     pub content: Value,
 }
 
-/// What a provider's part is in an answer.
+/// The role of a provider's part in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -27,7 +27,7 @@ pub enum ProviderPartKind {
     Block,
     /// Further fields of the part before it, with which it goes back; of the whole message, where it is the first part.
     Fields,
-    /// What is told beside the answer (sources, probabilities). It is kept, and goes back to nobody.
+    /// Notes beside the answer (sources, probabilities). They are kept, and go back to nobody.
     Note,
 }
 
@@ -42,7 +42,7 @@ impl ProviderPart {
         Self::of(provider, ProviderPartKind::Fields, content)
     }
 
-    /// What is told beside the answer.
+    /// Notes beside the answer.
     pub fn note(provider: impl Into<String>, content: Value) -> Self {
         Self::of(provider, ProviderPartKind::Note, content)
     }

@@ -133,7 +133,7 @@ impl Question {
         }
     }
 
-    /// What a person reads for an option.
+    /// The text that a person reads for an option.
     pub fn label<'a>(&'a self, option: &'a str) -> &'a str {
         self.labels.get(option).map_or(option, String::as_str)
     }

@@ -81,7 +81,7 @@ impl Transcript {
             message,
             digest: OnceLock::new(),
         };
-        // What only this clone had after its end is of no use to another.
+        // A part that only this clone had after its end is of no use to another.
         if let Some(log) = Arc::get_mut(&mut self.log) {
             log.get_mut().truncate(self.len);
         }
@@ -134,6 +134,11 @@ impl Transcript {
         self.since(0)
     }
 
+    /// All messages, shared and not copied, as they are now.
+    pub fn iter(&self) -> std::vec::IntoIter<Arc<Message>> {
+        self.messages().into_iter()
+    }
+
     /// The conversation as it was after its first `len` messages.
     #[must_use]
     pub fn truncated(&self, len: usize) -> Self {
@@ -163,6 +168,15 @@ impl<M: Into<Arc<Message>>> FromIterator<M> for Transcript {
         let mut transcript = Self::new();
         transcript.extend(messages);
         transcript
+    }
+}
+
+impl IntoIterator for &Transcript {
+    type Item = Arc<Message>;
+    type IntoIter = std::vec::IntoIter<Arc<Message>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
     }
 }
 
@@ -204,7 +218,7 @@ mod tests {
         first.push(Message::user("b"));
         second.push(Message::user("c"));
         second.push(Message::user("d"));
-        let texts = |t: &Transcript| t.messages().iter().map(|m| m.content()).collect::<Vec<_>>();
+        let texts = |t: &Transcript| t.iter().map(|m| m.content()).collect::<Vec<_>>();
         assert_eq!(texts(&first), ["a", "b"]);
         assert_eq!(texts(&second), ["a", "c", "d"]);
         assert_ne!(first.digest(), second.truncated(2).digest());

@@ -1,4 +1,4 @@
-//! What model calls consumed.
+//! The consumption of model calls.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeStruct as _};
 

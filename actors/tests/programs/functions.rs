@@ -229,7 +229,10 @@ async fn take(cx: &RunContext, leaf: Leaf, work: &Work) -> Said {
             tokio::task::yield_now().await;
             "yielded".to_owned()
         }
-        Act::Delegate(agent) => cx.delegate(agent, id).await?.text,
+        Act::Delegate(agent) => {
+            let task = Task::from(id).hears_parent();
+            cx.delegate(agent, task).await?.text
+        }
         Act::Share(percent) => {
             let task = Task::from(id).share(percent);
             cx.delegate("one", task).await?.text

@@ -21,6 +21,7 @@ const HEARD_WITHIN: Duration = Duration::from_secs(1);
 
 pub(crate) async fn check(world: &mut World) {
     every_cancellation_is_carried_out(world).await;
+    nothing_said_is_heard_twice(world).await;
     no_once_effect_happens_twice(world);
     nothing_recorded_is_done_again(world);
     check_conversations(&world.store);
@@ -50,6 +51,18 @@ async fn every_cancellation_is_carried_out(world: &World) {
             "{run} was cancelled and went on to {:?}",
             entries.last()
         );
+    }
+}
+
+/// By one run: a run and the runs below it hear the same words each for itself.
+async fn nothing_said_is_heard_twice(world: &World) {
+    for row in world.rows().await {
+        let mut heard = BTreeSet::new();
+        for entry in world.entries(row.run).await {
+            if let Entry::TurnHeard { turn, .. } = entry {
+                assert!(heard.insert(turn.clone()), "{} heard {turn} twice", row.run);
+            }
+        }
     }
 }
 

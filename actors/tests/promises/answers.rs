@@ -78,8 +78,67 @@ async fn each_reason_for_which_an_answer_is_refused_is_a_type_of_its_own() {
     pause(100).await;
     assert!(matches!(
         refused(&run, own, json!(true)).await,
-        AnswerError::NotOpen { .. } | AnswerError::Ambiguous { .. }
+        AnswerError::Repeated { .. } | AnswerError::Ambiguous { .. }
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_second_is_told_whether_it_is_the_one_that_counts() {
+    let stage = Stage::new();
+    let below = Agent::from_fn("b", |cx: RunContext| async move {
+        cx.ask(confirm("Delete it?")).await?;
+        Ok(Outcome::answer("deleted"))
+    });
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let told = cx.ask(confirm("Go on?")).await?;
+        let mut late = confirm("In time?");
+        late.expires = Some(cx.start().at.after(Duration::from_secs(5)));
+        let in_time = cx.ask(late).await.is_ok();
+        cx.delegate("b", "go").await?;
+        Ok(Outcome::answer(format!("{told} {in_time}")))
+    });
+    let system = stage.start(agent.agent(below)).await;
+    let run = ask(&system, "a", "go").await;
+    let first = asked(&run).await;
+    run.answer(first, json!(true)).await.unwrap();
+    // Before the run takes the answer, and after it.
+    for _ in 0..2 {
+        match run.answer(first, json!(true)).await {
+            Ok(()) => {}
+            Err(SystemError::Answer { error, .. }) => {
+                assert_eq!(error, AnswerError::Repeated { operation: first });
+            }
+            other => panic!("{other:?}"),
+        }
+        let other = refused(&run, first, json!(false)).await;
+        assert_eq!(other, AnswerError::Answered { operation: first });
+        pause(100).await;
+    }
+    let expiring = asked(&run).await;
+    pause(6_000).await;
+    // It is told so, too, while a run below it asks something else.
+    let below = asked(&run).await;
+    for operation in [first, expiring].into_iter().filter(|old| *old != below) {
+        let error = refused(&run, operation, json!(true)).await;
+        let is_repeated = error == AnswerError::Repeated { operation };
+        let is_closed = matches!(error, AnswerError::NotOpen { .. });
+        let is_told = match operation == first {
+            true => is_repeated,
+            false => is_closed,
+        };
+        assert!(is_told, "{error:?}");
+    }
+    assert_eq!(run.questions().await.unwrap().len(), 1);
+}
+
+/// The operation that asks, once one does.
+async fn asked(run: &Run) -> OperationId {
+    loop {
+        if let Some((_, operation, _)) = run.questions().await.unwrap().pop() {
+            return operation;
+        }
+        pause(10).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

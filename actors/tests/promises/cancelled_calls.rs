@@ -24,7 +24,7 @@ use ghostlight_actors::{
 use crate::{
     cancellation::{ALL, waiting},
     contested::start,
-    lost_actors::find,
+    lost_actors::kill,
     stage::{SlowStore, Stage, ask, call, outcome, pause, text},
 };
 
@@ -508,7 +508,7 @@ async fn a_call_that_an_earlier_life_of_its_run_began_is_ended_when_it_is_cancel
     let system = stage.start(agent).await;
     let run = ask(&system, "busy", "go").await;
     pause(700).await;
-    find(&system, "run").await.unwrap().kill();
+    assert!(kill(&system, "run").await);
     pause(1000).await;
     assert!(!gone.load(Ordering::SeqCst), "the next life waits for it");
     assert!(run.cancel_call(operation("0.0.0")).await.unwrap());

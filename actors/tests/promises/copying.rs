@@ -253,8 +253,8 @@ async fn fill(
     }
     for (number, entries) in sessions.iter().enumerate() {
         let session = SessionId {
-            team: "team".to_owned(),
-            key: number.to_string(),
+            team: "team".into(),
+            key: number.to_string().into(),
         };
         batch
             .appends

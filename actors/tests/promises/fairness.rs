@@ -27,7 +27,7 @@ impl Model for Slow {
         _: ModelContext,
     ) -> Result<ModelResponse, ModelError> {
         tokio::time::sleep(TAKES).await;
-        self.0.lock().push(request.model);
+        self.0.lock().push(request.model.to_string());
         Ok(ModelResponse::text("said"))
     }
 }

@@ -209,7 +209,7 @@ async fn a_transfer_is_held_to_the_schema_that_its_model_was_shown() {
         let calls = response.calls();
         let transfers: Vec<_> = calls
             .iter()
-            .filter_map(|call| cx.transfer_of(call))
+            .filter_map(|call| cx.loop_context().transfer_of(call))
             .collect();
         assert_eq!(transfers.len(), 1, "{transfers:?}");
         Ok(Outcome::Transfer(transfers[0].clone()))

@@ -112,14 +112,13 @@ impl Operation for Impatient {
         match cx.started {
             None => Begin::Wait(Wait::new(WaitFor::Timer(self.0), |_| Ok(()))),
             Some(Begun::Effect) => Begin::failed(ErrorKind::InDoubt, "paid or not"),
-            Some(_) => Begin::Act(Act {
-                record_start: true,
-                gate: Gate::Before,
-                future: Box::pin(async move {
+            Some(_) => {
+                let act = async move {
                     self.1.fetch_add(1, SeqCst);
                     std::future::pending().await
-                }),
-            }),
+                };
+                Begin::Act(Act::new(Gate::Before, act).recorded(true))
+            }
         }
     }
 }

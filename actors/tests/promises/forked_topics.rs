@@ -285,8 +285,8 @@ async fn a_branch_of_a_session_tells_no_run_of_the_other() {
     let run = ask(&system, "boss", "listen").await;
     assert_eq!(text(&run).await, "false");
     let session = SessionId {
-        team: "boss".to_owned(),
-        key: "s".to_owned(),
+        team: "boss".into(),
+        key: "s".into(),
     };
     system.sessions().fork(&session, 1, "b").await.unwrap();
     let tell = async |id: &str| {

@@ -62,8 +62,8 @@ fn unhurried() -> Stage {
 
 fn id(key: &str) -> SessionId {
     SessionId {
-        team: "clerk".to_owned(),
-        key: key.to_owned(),
+        team: "clerk".into(),
+        key: key.into(),
     }
 }
 
@@ -125,7 +125,10 @@ async fn a_system_deletes_idle_sessions_by_itself_and_keeps_all_others() {
         .sessions(SessionFilter::default())
         .await
         .unwrap();
-    let mut kept: Vec<_> = kept.into_iter().map(|row| row.session.key).collect();
+    let mut kept: Vec<_> = kept
+        .into_iter()
+        .map(|row| row.session.key.to_string())
+        .collect();
     kept.sort();
     assert_eq!(kept, ["branch", "parked", "used", "waiting"]);
     assert_eq!(left(&stage.store, "old").await, (0, 0, 0));

@@ -10,11 +10,11 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, supervisor::Supervisor},
-    contract::{RunRow, RunStatus},
+    contract::{RunFilter, RunRow, RunStatus},
     definition::WhileBusy,
     ractor::ActorCell,
     run::{Agent, RunContext, Task},
-    testing::ScriptedModel,
+    testing::{ScriptedModel, kill_run},
     vocabulary::{AgentError, Effect, Entry, ModelResponse, Outcome, ParentPolicy},
 };
 use serde_json::json;
@@ -65,18 +65,29 @@ async fn below(system: &System, name: &str) -> Option<ActorCell> {
 pub(crate) async fn find(system: &System, victim: &str) -> Option<ActorCell> {
     let teams = Supervisor::from_actor(below(system, "teams").await?)?;
     let session = teams.find_child("busy/s").await.ok().flatten();
-    // Linked to the session's agent is first the actor of its run, and later the agents below it.
-    let linked = |session: ActorCell| {
-        let mut linked = session.get_children();
-        linked.sort_by_key(ActorCell::get_id);
-        linked
-    };
     match victim {
         "session" => session,
-        "run" => linked(session?).into_iter().next(),
-        "agent below" => linked(session?).pop(),
+        // Linked to the session's agent are the agents below it.
+        "agent below" => session?.get_children().pop(),
         name => below(system, name).await,
     }
+}
+
+/// Kills one of these actors, or the task that carries the session's run or its child. `false` where there is none.
+pub(crate) async fn kill(system: &System, victim: &str) -> bool {
+    if !["run", "child"].contains(&victim) {
+        let found = find(system, victim).await;
+        return found.inspect(|actor| actor.kill()).is_some();
+    }
+    let mut filter = RunFilter::default();
+    filter.open = true;
+    let rows = system.runs(filter).await.unwrap();
+    let session = system.session("busy", "s").id().clone();
+    let found = rows.iter().find(|row| match victim {
+        "run" => row.session.as_ref() == Some(&session),
+        _ => row.parent.is_some(),
+    });
+    found.is_some_and(|row| kill_run(system, row.run))
 }
 
 #[tokio::test(start_paused = true)]
@@ -94,16 +105,13 @@ async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
     ];
     for victim in victims {
         let mut killed = 0;
-        for moment in (5..320).step_by(45) {
+        for moment in (5..320).step_by(30) {
             let stage = Stage::new();
             let model = always().delay(Duration::from_millis(60));
             let system = stage.start_with(busy(&stage), model).await;
             let run = ask(&system, "busy", "go").await;
             pause(moment).await;
-            if let Some(actor) = find(&system, victim).await {
-                actor.kill();
-                killed += 1;
-            }
+            killed += u32::from(kill(&system, victim).await);
             let said = text(&run).await;
             let place = format!("{victim} at {moment}: {said}");
             assert!(
@@ -156,9 +164,7 @@ async fn a_turn_that_is_said_while_its_actor_dies_is_one_run() {
                 for _ in 0..order {
                     tokio::task::yield_now().await;
                 }
-                if let Some(actor) = find(&system, victim).await {
-                    actor.kill();
-                }
+                kill(&system, victim).await;
             };
             let (run, ()) = futures_util::join!(saying, killing);
             assert!(text(&run.unwrap()).await.starts_with("hello"), "{victim}");
@@ -202,7 +208,7 @@ async fn what_is_under_way_when_a_run_is_killed_is_taken_over_and_not_made_again
         let system = stage.start_with(agent, model.clone()).await;
         let run = ask(&system, "busy", "go").await;
         pause(moment).await;
-        find(&system, "run").await.unwrap().kill();
+        assert!(kill(&system, "run").await);
         assert_eq!(text(&run).await, "hello look {}", "{moment}");
         assert_eq!(model.calls(), 1, "{moment}");
         assert_eq!(stage.log.count("look"), 1, "{moment}");
@@ -273,7 +279,7 @@ async fn a_child_that_waits_tells_so_to_the_next_life_of_its_parent() {
     pause(1000).await;
     assert_eq!(run.status().await.unwrap().status, RunStatus::Waiting);
     let (asking, operation, _) = run.questions().await.unwrap().remove(0);
-    find(&system, "run").await.unwrap().kill();
+    assert!(kill(&system, "run").await);
     pause(1000).await;
     for (life, restarts) in [(run.id(), 1), (asking, 0)] {
         let entries = stage.entries(life).await;
@@ -314,7 +320,7 @@ async fn a_child_that_outlives_its_parent_begins_although_the_parents_actor_dies
         let system = start(&stage, store, agent()).await;
         ask(&system, "busy", "go").await;
         pause(moment).await;
-        find(&system, "run").await.unwrap().kill();
+        assert!(kill(&system, "run").await);
         pause(20_000).await;
         let rows = stage.rows().await;
         let worker = rows.iter().find(|row| row.agent == "worker").unwrap();
@@ -327,7 +333,7 @@ async fn a_child_that_outlives_its_parent_begins_although_the_parents_actor_dies
     }
 }
 
-/// A child whose parent has stopped waiting for it, and whose actor is killed shortly before or after.
+/// A child whose parent has stopped waiting for it, and which is killed shortly before or after.
 #[tokio::test(start_paused = true)]
 async fn a_child_that_was_given_up_goes_no_further_whichever_actor_is_killed_meanwhile() {
     for (victim, moment) in ["agent below", "child", "run"]
@@ -354,18 +360,7 @@ async fn a_child_that_was_given_up_goes_no_further_whichever_actor_is_killed_mea
         let system = start(&stage, store, agent.agent(helper)).await;
         let run = ask(&system, "busy", "go").await;
         pause(moment).await;
-        let victim_of = match victim {
-            "child" => "agent below",
-            other => other,
-        };
-        let found = find(&system, victim_of).await;
-        let found = match victim {
-            "child" => found.and_then(|agent| agent.get_children().pop()),
-            _ => found,
-        };
-        if let Some(actor) = found {
-            actor.kill();
-        }
+        kill(&system, victim).await;
         let place = format!("{victim} at {moment}");
         assert_eq!(text(&run).await, "without help", "{place}");
         assert_eq!(stage.log.count("put"), 0, "{place}");
@@ -484,7 +479,7 @@ async fn a_child_that_its_parents_next_life_claims_does_not_break_off_what_the_p
     let claims_wait = store.claims_below_wait.clone();
     let system = start(&stage, store, agent()).await;
     pause(1_000).await;
-    find(&system, "run").await.unwrap().kill();
+    assert!(kill(&system, "run").await);
     // The parent is paying by now.
     pause(15_000).await;
     claims_wait.send_replace(false);

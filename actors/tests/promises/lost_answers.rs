@@ -9,11 +9,10 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::{System, supervisor::Supervisor},
+    actor::System,
     contract::{Batch, Claim, Committed, DynStore, StoreError, StoreWrapper},
-    ractor::ActorCell,
     run::{Agent, RunContext},
-    testing::{InMemoryStore, ScriptedModel},
+    testing::{InMemoryStore, ScriptedModel, kill_run},
     vocabulary::{Effect, JournalId, ModelResponse, Outcome, ToolDefinition},
 };
 use tokio::sync::watch;
@@ -82,12 +81,6 @@ impl StoreWrapper for HeldAnswer {
     fn description(&self) -> String {
         "a store with a slow commit".to_owned()
     }
-}
-
-async fn agent_of(system: &System, session: &str) -> ActorCell {
-    let teams = system.supervisor().unwrap().find_child("teams").await;
-    let teams = Supervisor::from_actor(teams.unwrap().unwrap()).unwrap();
-    teams.find_child(session).await.unwrap().unwrap()
 }
 
 /// Whose answer is lost.
@@ -162,12 +155,10 @@ async fn no_tool_begins_for_a_run_that_has_ended_on_an_answer_that_was_lost() {
         let run = system.session("lead", "s").send("go").await.unwrap();
         pause(10).await;
         let held = store.held.borrow().clone().expect("the answer is held");
-        let mut actor = agent_of(&system, "lead/s").await;
-        if lost == Lost::Child {
-            let mut below = actor.get_children().into_iter();
-            actor = below.find(|cell| !cell.get_children().is_empty()).unwrap();
-        }
-        actor.get_children().into_iter().next().unwrap().kill();
+        let JournalId::Run(loser) = held else {
+            panic!("{held} is no run");
+        };
+        assert!(kill_run(&system, loser));
 
         assert_eq!(outcome(&run).await.text(), "nothing to look for");
         outcome(&other).await;

@@ -98,6 +98,7 @@ mod stages;
 mod state;
 mod steering;
 mod steps;
+mod suspended_calls;
 mod time_travel;
 mod tool_changes;
 mod topics;

@@ -251,7 +251,7 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
         assert_eq!(!foreign(session.artifacts(Scope::Session).await), seen);
         assert_eq!(!foreign(theirs.questions().await), seen);
         assert_eq!(theirs.events().next().await.is_some(), seen);
-        let user = Scope::User(session.id().key.clone());
+        let user = Scope::User(session.id().key.to_string());
         assert_eq!(!foreign(session.state(user).await), seen);
         let asked = run.questions().await.unwrap().remove(0).1;
         let refused = refusals_in(&reader, &session.id().key, run, asked).await;
@@ -309,12 +309,12 @@ async fn a_session_that_was_begun_without_an_owner_is_taken_over_by_nobody() {
     let branch = bobs.fork(0, "branch").await.unwrap();
     let document = system.sessions().export(session.id()).await.unwrap();
     let mut id = session.id().clone();
-    id.key = "imported".to_owned();
+    id.key = "imported".into();
     system.sessions().import(&document, id).await.unwrap();
     let mut stage = stage;
     stage.crash(&system).await;
     let system = stage.start(asker()).await;
-    for key in ["s", branch.id().key.as_str(), "imported"] {
+    for key in ["s", &*branch.id().key, "imported"] {
         let session = system.session("a", key);
         outcome(
             &session

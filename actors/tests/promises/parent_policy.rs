@@ -170,6 +170,31 @@ async fn it_can_be_waited_for_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_run_that_drops_its_second_wait_for_a_child_goes_on_after_a_crash() {
+    let mut stage = Stage::new();
+    let agent = |stage: &Stage| {
+        Agent::from_fn("boss", |cx: RunContext| async move {
+            let child = cx.spawn("worker", "tidy up").await?;
+            let done = tokio::select! {
+                biased;
+                done = cx.join(&child) => done?,
+                done = cx.join(&child) => done?,
+            };
+            cx.sleep(Duration::from_secs(10)).await?;
+            Ok(Outcome::answer(done.text))
+        })
+        .tool(stage.tool("tidy", Effect::Read, 5))
+        .agent(worker())
+    };
+    let system = stage.start(agent(&stage)).await;
+    let run = ask(&system, "boss", "go").await.id();
+    pause(15_000).await;
+    stage.crash(&system).await;
+    let system = stage.start(agent(&stage)).await;
+    assert_eq!(text(&system.run(run)).await, "tidy {}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn its_share_of_the_budget_is_given_for_good() {
     for policy in [ParentPolicy::Continue, ParentPolicy::Adopt] {
         let stage = Stage::new();

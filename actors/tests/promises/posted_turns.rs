@@ -46,8 +46,8 @@ async fn start(stage: &Stage, while_busy: WhileBusy) -> System {
 /// What is in the session's mailbox.
 async fn waiting(stage: &Stage) -> Vec<MailboxItem> {
     let session = SessionId {
-        team: "gardener".to_owned(),
-        key: "s".to_owned(),
+        team: "gardener".into(),
+        key: "s".into(),
     };
     stage.store.mailbox(session.into()).await.unwrap()
 }
@@ -169,6 +169,37 @@ async fn a_posted_turn_may_be_said_to_the_run_that_is_under_way() {
         .await
         .unwrap();
     assert_eq!(told.id(), first.id());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_no_run_heard_begins_though_its_team_steers_no_more() {
+    for restarts in [false, true] {
+        let mut stage = Stage::new();
+        let mut system = start(&stage, WhileBusy::Steer).await;
+        let session = system.session("gardener", "s");
+        let first = session.send("roses").await.unwrap().id();
+        let tulips = Turn::text("tulips").id("t2");
+        assert_eq!(session.send(tulips).await.unwrap().id(), first);
+        if restarts {
+            let store = stage.store.another_process();
+            system.stop().await.unwrap();
+            stage.store = store;
+            system = start(&stage, WhileBusy::Queue).await;
+        } else {
+            let mut team = gardener(&stage).into_team().unwrap();
+            team.spec.while_busy = WhileBusy::Queue;
+            system.reload(team).await.unwrap();
+        }
+        assert_eq!(text(&system.run(first)).await, "roses: water {}");
+        for _ in 0..100 {
+            pause(100).await;
+            if waiting(&stage).await.is_empty() {
+                break;
+            }
+        }
+        let second = RunId::of_turn(session.id(), "t2");
+        assert_eq!(text(&system.run(second)).await, "tulips: water {}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

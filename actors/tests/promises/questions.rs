@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{AnswerError, System, SystemError},
     contract::{DynStore, ItemBody, MailboxItem, RunStatus, Ticket},
     definition::ApprovalRule,
     run::{Agent, RunContext, operations::AgentMessage},
@@ -47,8 +47,13 @@ async fn a_question_is_listed_until_it_is_answered_and_not_until_the_run_takes_t
     seen.answer(operation, json!("red")).await.unwrap();
     assert_eq!(seen.questions().await.unwrap(), []);
     assert_eq!(elsewhere.open_questions().await.unwrap(), []);
-    // A second answer changes nothing.
-    seen.answer(operation, json!("blue")).await.unwrap();
+    // The same answer may come again, and another one changes nothing.
+    seen.answer(operation, json!("red")).await.unwrap();
+    let second = seen.answer(operation, json!("blue")).await.unwrap_err();
+    let SystemError::Answer { error, .. } = second else {
+        panic!("{second}");
+    };
+    assert_eq!(error, AnswerError::Answered { operation });
     elsewhere.stop().await.unwrap();
     let system = stage.start(agent()).await;
     assert_eq!(text(&system.run(run.id())).await, "\"red\"");

@@ -47,8 +47,8 @@ async fn say(session: &Session, what: &str) -> String {
 
 fn id(key: &str) -> SessionId {
     SessionId {
-        team: "clerk".to_owned(),
-        key: key.to_owned(),
+        team: "clerk".into(),
+        key: key.into(),
     }
 }
 

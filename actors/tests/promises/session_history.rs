@@ -49,8 +49,8 @@ fn diarist() -> Agent {
 
 fn id(key: &str) -> SessionId {
     SessionId {
-        team: "diarist".to_owned(),
-        key: key.to_owned(),
+        team: "diarist".into(),
+        key: key.into(),
     }
 }
 
@@ -328,7 +328,7 @@ async fn a_value_is_copied_once_however_often_it_was_written() {
     let of_branch = branch.id().clone();
     let document = system.sessions().export(&of_branch).await.unwrap();
     let mut other = of_branch;
-    other.key = "c".to_owned();
+    other.key = "c".into();
     system.sessions().import(&document, other).await.unwrap();
     let imported = system.session("counter", "c");
     assert_eq!(text(&imported.send("go").await.unwrap()).await, "Some(150)");
@@ -520,7 +520,7 @@ async fn sessions_are_listed_by_team_owner_time_and_what_is_under_way() {
         let page = system.sessions().list(query).await.unwrap();
         page.sessions
             .into_iter()
-            .map(|found| found.session.key)
+            .map(|found| found.session.key.to_string())
             .collect()
     };
     let any = SessionQuery::default;
@@ -539,11 +539,7 @@ async fn sessions_are_listed_by_team_owner_time_and_what_is_under_way() {
     let mut query = any();
     (query.owner, query.limit) = (Some("ada".to_owned()), 2);
     let first = system.sessions().list(query.clone()).await.unwrap();
-    let found: Vec<&str> = first
-        .sessions
-        .iter()
-        .map(|s| s.session.key.as_str())
-        .collect();
+    let found: Vec<&str> = first.sessions.iter().map(|s| &*s.session.key).collect();
     assert_eq!(found, ["d", "c"]);
     assert_eq!(first.sessions[0].title, "x");
     assert_eq!(first.sessions[0].turns, 1);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{DynStore, ItemBody, MailboxItem, PostedTurn, RunStatus, Store},
+    contract::{DynStore, ForwardedTurn, ItemBody, MailboxItem, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, Policy, PolicyContext, RunContext, Verdict},
     session::{SessionFold, Turn},
@@ -93,8 +93,8 @@ async fn start(store: impl Store, agent: Agent) -> System {
 /// The session's journal and mailbox.
 fn session_of() -> JournalId {
     JournalId::Session(SessionId {
-        team: "worker".to_owned(),
-        key: "s".to_owned(),
+        team: "worker".into(),
+        key: "s".into(),
     })
 }
 
@@ -323,7 +323,7 @@ async fn turns_that_an_older_program_left_in_mailboxes_of_runs_are_begun_at_the_
     text(&ended).await;
     let (session, run) = (session.id().clone(), ended.id());
     stage.crash(&system).await;
-    let said = |turn: &str| ItemBody::Turn {
+    let said = |turn: &str| ItemBody::SteeringTurn {
         turn: turn.to_owned(),
         message: Message::user(turn),
         owner: None,
@@ -332,7 +332,7 @@ async fn turns_that_an_older_program_left_in_mailboxes_of_runs_are_begun_at_the_
     };
     let item = MailboxItem::new("turn/two", Timestamp(1), said("two"));
     stage.store.post(run.into(), item).await.unwrap();
-    let posted = PostedTurn {
+    let posted = ForwardedTurn {
         session: session.clone(),
         turn: "three".to_owned(),
         message: Message::user("three"),
@@ -344,7 +344,7 @@ async fn turns_that_an_older_program_left_in_mailboxes_of_runs_are_begun_at_the_
         tools: Vec::new(),
     };
     let begun = RunId::of_turn(&session, "three");
-    let item = ItemBody::Begin(Box::new(posted));
+    let item = ItemBody::ForwardedTurn(Box::new(posted));
     let item = MailboxItem::new("begin/three", Timestamp(2), item);
     stage.store.post(begun.into(), item).await.unwrap();
     let _system = start(stage.store.clone(), worker(WithAnswers)).await;

@@ -78,8 +78,8 @@ async fn start(store: &InMemoryStore, calls: &Arc<AtomicU32>) -> System {
 /// What users said in the session, in order.
 async fn said(store: &InMemoryStore) -> Vec<String> {
     let session = SessionId {
-        team: "listener".to_owned(),
-        key: "s".to_owned(),
+        team: "listener".into(),
+        key: "s".into(),
     };
     let store = store.another_process();
     let lines = ghostlight_actors::contract::Journals::read(

@@ -16,6 +16,6 @@ mod client;
 mod remote;
 mod signing;
 
-pub use client::{A2aClient, ClientError, ClientOptions, Sent, SettingsError};
+pub use client::{A2aClient, ClientError, ClientOptions, ClientOptionsError, Sent};
 pub use remote::{RemoteAgent, RemoteBehavior, RemoteToolset};
-pub use signing::{CardError, CardKey, CardSigner, KeyError, verify_card};
+pub use signing::{CardError, CardKey, CardKeyError, CardSigner, verify_card};

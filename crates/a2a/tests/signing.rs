@@ -6,7 +6,7 @@ use base64::{
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
 use ghostlight_a2a::{
-    CardError, CardKey, CardSigner, KeyError,
+    CardError, CardKey, CardKeyError, CardSigner,
     protocol::{
         AgentCapabilities, AgentCard, AgentCardSignature, AgentExtension, AgentInterface,
         AgentSkill,
@@ -352,19 +352,19 @@ fn what_is_no_public_key_for_signatures_is_refused_with_the_reason() {
         CardKey::read(&jwk.to_string())
     };
     assert!(with("use", json!("sig")).is_ok() && with("key_ops", json!(["verify"])).is_ok());
-    assert_eq!(with("d", json!("AA")), Err(KeyError::Private));
+    assert_eq!(with("d", json!("AA")), Err(CardKeyError::Private));
     for (name, value) in [
         ("alg", json!("ES256")),
         ("use", json!("enc")),
         ("key_ops", json!(["sign"])),
     ] {
         assert!(
-            matches!(with(name, value), Err(KeyError::Purpose(_))),
+            matches!(with(name, value), Err(CardKeyError::Purpose(_))),
             "{name}"
         );
     }
-    assert_eq!(with("kty", json!("RSA")), Err(KeyError::Kind));
-    assert_eq!(with("crv", json!("P-384")), Err(KeyError::Kind));
+    assert_eq!(with("kty", json!("RSA")), Err(CardKeyError::Kind));
+    assert_eq!(with("crv", json!("P-384")), Err(CardKeyError::Kind));
     for (name, value) in [
         ("kty", json!(null)),
         ("x", json!("AA")),
@@ -372,18 +372,18 @@ fn what_is_no_public_key_for_signatures_is_refused_with_the_reason() {
         ("kid", json!(7)),
     ] {
         assert!(
-            matches!(with(name, value), Err(KeyError::Malformed(_))),
+            matches!(with(name, value), Err(CardKeyError::Malformed(_))),
             "{name}"
         );
     }
     let der = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
     assert_eq!(
         CardKey::read(&pem("PRIVATE KEY", der.as_ref())),
-        Err(KeyError::Private)
+        Err(CardKeyError::Private)
     );
     assert_eq!(
         CardKey::read(&pem("PUBLIC KEY", &[0x30; 90])),
-        Err(KeyError::Kind)
+        Err(CardKeyError::Kind)
     );
     let long = "x".repeat(20 << 10);
     for text in [
@@ -395,7 +395,7 @@ fn what_is_no_public_key_for_signatures_is_refused_with_the_reason() {
         &long,
     ] {
         assert!(
-            matches!(CardKey::read(text), Err(KeyError::Malformed(_))),
+            matches!(CardKey::read(text), Err(CardKeyError::Malformed(_))),
             "{text:.40}"
         );
     }
@@ -406,13 +406,13 @@ fn what_is_no_public_key_for_signatures_is_refused_with_the_reason() {
         &pem("PUBLIC KEY", &[0x30; 90]),
     ] {
         assert!(
-            matches!(CardSigner::from_pem(text), Err(KeyError::Malformed(_))),
+            matches!(CardSigner::from_pem(text), Err(CardKeyError::Malformed(_))),
             "{text}"
         );
     }
     assert!(matches!(
         CardSigner::from_pem(&pem("PRIVATE KEY", &[0x30; 90])),
-        Err(KeyError::Kind)
+        Err(CardKeyError::Kind)
     ));
 }
 

@@ -13,4 +13,4 @@ mod client;
 mod server;
 
 pub use client::{ProcessAgent, ProcessBehavior, ProcessOptions, ProcessToolset};
-pub use server::{AcpServer, ServeError};
+pub use server::{AcpServer, AcpServerError};

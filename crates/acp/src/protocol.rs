@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The version of the protocol.
 pub const VERSION: u16 = 1;
 
-/// What both sides may say beside the protocol's own fields.
+/// Fields that both sides may add to the protocol's own.
 pub type Meta = BTreeMap<String, Value>;
 
 /// A program's name.
@@ -34,7 +34,7 @@ pub struct InitializeRequest {
 pub struct InitializeResponse {
     /// The version that is spoken.
     pub protocol_version: u16,
-    /// What the agent can do.
+    /// The abilities of the agent.
     pub agent_capabilities: AgentCapabilities,
     /// The ways to sign in; none is needed.
     pub auth_methods: Vec<Value>,
@@ -42,13 +42,13 @@ pub struct InitializeResponse {
     pub agent_info: Option<Implementation>,
 }
 
-/// What an agent can do.
+/// The abilities of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCapabilities {
     /// Whether it has `session/load`.
     pub load_session: bool,
-    /// What a prompt may contain.
+    /// The parts that a prompt may contain.
     pub prompt_capabilities: PromptCapabilities,
     /// The methods for sessions that it has: an object for each.
     pub session_capabilities: BTreeMap<String, Value>,
@@ -57,7 +57,7 @@ pub struct AgentCapabilities {
     pub meta: Option<Meta>,
 }
 
-/// What a prompt may contain beside text and links.
+/// The parts that a prompt may contain beside text and links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PromptCapabilities {
@@ -112,7 +112,7 @@ pub struct Mode {
     pub id: String,
     /// Its name for people.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub description: String,
 }
 
@@ -165,7 +165,7 @@ pub struct SessionInfo {
     pub session_id: String,
     /// Its directory.
     pub cwd: String,
-    /// What it is about.
+    /// Its subject.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// When it changed last (RFC 3339).
@@ -179,7 +179,7 @@ pub struct SessionInfo {
 pub struct PromptRequest {
     /// The session.
     pub session_id: String,
-    /// What is said.
+    /// The message.
     pub prompt: Vec<ContentBlock>,
     /// More, such as the turn's id.
     #[serde(rename = "_meta", default, skip_serializing_if = "Option::is_none")]
@@ -192,7 +192,7 @@ pub struct PromptRequest {
 pub struct PromptResponse {
     /// Why the turn ended.
     pub stop_reason: StopReason,
-    /// What it consumed.
+    /// Its usage.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
     /// The run, as `ghostlight/run`.
@@ -216,7 +216,7 @@ pub enum StopReason {
     Cancelled,
 }
 
-/// What a turn consumed.
+/// The usage of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Usage {
@@ -301,11 +301,11 @@ pub struct Resource {
 pub struct SessionNotification {
     /// The session.
     pub session_id: String,
-    /// What happened.
+    /// The event.
     pub update: Update,
 }
 
-/// What happened in a session.
+/// An event in a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "sessionUpdate", rename_all = "snake_case")]
 pub enum Update {
@@ -352,7 +352,7 @@ pub struct Chunk {
 pub struct ToolCall {
     /// Its id.
     pub tool_call_id: String,
-    /// What it does, for people.
+    /// Its description, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Its kind.
@@ -361,7 +361,7 @@ pub struct ToolCall {
     /// How far it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<ToolCallStatus>,
-    /// What it shows.
+    /// Its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Vec<ToolCallContent>>,
     /// Its arguments.
@@ -372,7 +372,7 @@ pub struct ToolCall {
     pub raw_output: Option<Value>,
 }
 
-/// What a tool call shows.
+/// The content of a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum ToolCallContent {
@@ -426,7 +426,7 @@ pub enum ToolCallStatus {
 /// A thing to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanEntry {
-    /// What is to be done.
+    /// The task.
     pub content: String,
     /// How important it is; ours are all `medium`.
     pub priority: String,
@@ -454,11 +454,11 @@ pub struct PermissionOption {
     pub option_id: String,
     /// Its label.
     pub name: String,
-    /// What it means.
+    /// Its meaning.
     pub kind: PermissionKind,
 }
 
-/// What a possible answer means.
+/// The meaning of a possible answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PermissionKind {

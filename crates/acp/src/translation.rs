@@ -4,7 +4,7 @@
 //! | the protocol's | ours |
 //! |---|---|
 //! | session | session; its id is the session's key |
-//! | prompt | turn, or the answer to a question that is no permission |
+//! | prompt | turn, or the answer to a question that is not a permission |
 //! | message, thought | what the models of the turn's agent say |
 //! | tool call | a call that a model asked for; a task that is given to another agent |
 //! | plan | the list of `todo_write`, or the plan of `create_tasks` |

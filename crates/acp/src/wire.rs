@@ -33,7 +33,7 @@ const MAX_ID_BYTES: usize = 256;
 pub struct RpcError {
     /// The code: of JSON-RPC, or of the protocol.
     pub code: i64,
-    /// What happened.
+    /// The reason.
     pub message: String,
     /// More about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,9 +41,9 @@ pub struct RpcError {
 }
 
 impl RpcError {
-    /// The code for a line that is no JSON.
+    /// The code for a line that is not JSON.
     pub const PARSE: i64 = -32700;
-    /// The code for JSON that is no request.
+    /// The code for JSON that is not a request.
     pub const INVALID_REQUEST: i64 = -32600;
     /// The code for an unknown method.
     pub const METHOD_NOT_FOUND: i64 = -32601;
@@ -261,7 +261,7 @@ async fn write_all<W: AsyncWrite + Unpin>(mut write: W, mut messages: mpsc::Rece
 
 impl<R: AsyncBufRead + Unpin> Lines<R> {
     /// The next request or notification; `None` when the other side has closed the stream. Responses are delivered to
-    /// those who wait for them, and what is no message is answered with an error.
+    /// those who wait for them, and what is not a message is answered with an error.
     ///
     /// It may be dropped while it waits (in `select!`) without losing a message.
     ///
@@ -332,7 +332,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             (id.clone(), RpcError::new(code, reason.to_owned()))
         };
         let unread = |error: &dyn std::fmt::Display| {
-            let reason = format!("the line is no JSON: {error}");
+            let reason = format!("the line is not JSON: {error}");
             refuse(&Value::Null, RpcError::PARSE, &reason)
         };
         let text = std::str::from_utf8(line).map_err(|error| unread(&error))?;

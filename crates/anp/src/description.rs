@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-/// What an agent says of itself.
+/// The description that an agent gives of itself.
 #[derive(Clone, Debug)]
 pub struct Description {
     /// Its name.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub about: String,
     /// The address of this description.
     pub address: String,

@@ -8,7 +8,7 @@ const METHOD: &str = "did:wba:";
 
 /// An identity of an agent or person: `did:wba:example.org:agents:desk`. Whoever controls the host controls the identity.
 ///
-/// An address of digits is no host of a DID: it belongs to whoever has it at the moment.
+/// An address of digits is not a host of a DID: it belongs to whoever has it at the moment.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Did {
     text: String,
@@ -17,9 +17,9 @@ pub struct Did {
     path: Vec<String>,
 }
 
-/// A text that is no identity.
+/// A text that is not an identity.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no DID of the method wba: {fault}")]
+#[error("{text:?} is not a DID of the method wba: {fault}")]
 pub struct DidError {
     text: String,
     fault: &'static str,
@@ -72,7 +72,7 @@ impl FromStr for Did {
             (1..=63).contains(&label.len()) && label.chars().all(fits)
         };
         if host.len() > 253 || !host.split('.').all(is_label) {
-            return Err(wrong("its host is no name in small letters"));
+            return Err(wrong("its host is not a name in small letters"));
         }
         let last = host.rsplit('.').next().unwrap_or_default();
         if last
@@ -85,7 +85,7 @@ impl FromStr for Did {
         let authority = match port.map(str::parse::<u16>) {
             None => host.to_owned(),
             Some(Ok(port)) if port > 0 => format!("{host}:{port}"),
-            Some(_) => return Err(wrong("its port is no number")),
+            Some(_) => return Err(wrong("its port is not a number")),
         };
         let path: Vec<String> = parts.map(str::to_owned).collect();
         let is_part = |part: &String| {

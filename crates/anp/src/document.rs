@@ -49,7 +49,7 @@ struct Method {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DocumentError {
-    /// It is no document.
+    /// It is not a document.
     #[error("the DID document cannot be read: {0}")]
     Malformed(String),
     /// It is the document of another identity.
@@ -78,7 +78,7 @@ impl DidDocument {
     /// Reads the document of this identity.
     ///
     /// # Errors
-    /// [`DocumentError::Malformed`] for a text that is no document or has more than 64 KiB, and
+    /// [`DocumentError::Malformed`] for a text that is not a document or has more than 64 KiB, and
     /// [`DocumentError::Foreign`] for the document of another identity.
     pub fn read(text: &str, did: &Did) -> Result<Self, DocumentError> {
         if text.len() > MAX_BYTES {

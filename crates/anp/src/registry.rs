@@ -18,7 +18,7 @@ const MAX_NAME: usize = 200;
 /// How long an announcement holds, in seconds: at least, when it does not say, and at most.
 const TTL_S: (u32, u32, u32) = (5, 60, 3_600);
 
-/// What a service says of itself. It says so again before its time is up; otherwise it is taken for gone.
+/// The announcement of a service. It comes again before its time is up; otherwise the service is taken for gone.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Announcement {
@@ -30,7 +30,7 @@ pub struct Announcement {
     /// The addresses of its descriptions and interfaces.
     #[serde(default)]
     pub endpoints: Vec<String>,
-    /// What it can do, in words that others look for.
+    /// Its capabilities, in words that others look for.
     #[serde(default)]
     pub capabilities: Vec<String>,
     /// Anything else.
@@ -49,7 +49,7 @@ pub struct Announcement {
 /// A service that is there.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Service {
-    /// What it says of itself.
+    /// Its announcement.
     #[serde(flatten)]
     pub announcement: Announcement,
     /// The identity that announced it, as it was verified; `None` where everybody may do everything.
@@ -107,7 +107,7 @@ impl Announcement {
         health / (1.0 + self.load)
     }
 
-    /// What is wrong with it.
+    /// The fault in it.
     fn fault(&self) -> Option<String> {
         let is_name = |name: &str| {
             (1..=MAX_NAME).contains(&name.len()) && !name.chars().any(char::is_control)
@@ -149,7 +149,7 @@ impl Registry {
     /// Takes what a service of this owner says of itself, in the place of what it said before.
     ///
     /// # Errors
-    /// What cannot be, another owner's id, or a registry with 10,000 services (100 of one owner).
+    /// A malformed service, another owner's id, or a registry with 10,000 services (100 of one owner).
     pub fn announce(
         &self,
         owner: Option<&str>,

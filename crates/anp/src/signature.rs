@@ -110,8 +110,9 @@ impl Signature {
             return Err(malformed("its headers are too long"));
         }
         let read = |text: &str| Parser::new(text).parse::<Dictionary>();
-        let signed = read(input).map_err(|_| malformed("`Signature-Input` is no dictionary"))?;
-        let signatures = read(signature).map_err(|_| malformed("`Signature` is no dictionary"))?;
+        let signed = read(input).map_err(|_| malformed("`Signature-Input` is not a dictionary"))?;
+        let signatures =
+            read(signature).map_err(|_| malformed("`Signature` is not a dictionary"))?;
         let one = (signed.len() == 1 && signatures.len() == 1).then_some(());
         one.ok_or(malformed("there is more than one"))?;
         let list = match signed.first() {
@@ -130,7 +131,7 @@ impl Signature {
                 .bare_item
                 .as_string()
                 .filter(|_| item.params.is_empty());
-            let name = name.ok_or(malformed("a component is no plain name"))?;
+            let name = name.ok_or(malformed("a component is not a plain name"))?;
             if components.iter().any(|known| known == name.as_str()) {
                 return Err(malformed("a component is given twice"));
             }
@@ -146,16 +147,16 @@ impl Signature {
         };
         let algorithm = text("alg");
         if algorithm.is_none() && list.params.contains_key("alg") {
-            return Err(malformed("its `alg` is no text"));
+            return Err(malformed("its `alg` is not text"));
         }
         let key = text("keyid").ok_or(malformed("it names no `keyid`"))?;
         let (did, _) = key
             .split_once('#')
-            .ok_or(malformed("its `keyid` is no key of a DID"))?;
+            .ok_or(malformed("its `keyid` is not a key of a DID"))?;
         let nonce = text("nonce").filter(|nonce| (1..=MAX_NONCE).contains(&nonce.len()));
         let (_, parameters) = input
             .split_once('=')
-            .ok_or(malformed("`Signature-Input` is no dictionary"))?;
+            .ok_or(malformed("`Signature-Input` is not a dictionary"))?;
         Ok(Self {
             did: did.parse()?,
             key: key.to_owned(),
@@ -189,7 +190,7 @@ impl Signature {
     /// method, the whole address and, where there is a body, its digest.
     ///
     /// # Errors
-    /// What is wrong with it; see [`SignatureError`].
+    /// The fault in it; see [`SignatureError`].
     pub fn verify(
         &self,
         request: &SignedRequest<'_>,
@@ -232,7 +233,7 @@ impl Signature {
         })
     }
 
-    /// What is signed: the "signature base" (RFC 9421, 2.5).
+    /// The signed text: the "signature base" (RFC 9421, 2.5).
     fn message(&self, request: &SignedRequest<'_>) -> Result<String, SignatureError> {
         let mut message = String::new();
         for name in &self.components {

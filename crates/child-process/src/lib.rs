@@ -43,7 +43,7 @@ const LAST_WORDS: Duration = Duration::from_millis(200);
 /// A program that was not started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
+pub enum ProcessError {
     /// The system refused it.
     #[error("{program:?} does not start: {source}")]
     Refused {
@@ -59,6 +59,8 @@ pub enum StartError {
         program: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(ProcessError);
 
 /// A program, and how it is started.
 #[derive(Clone, Debug)]
@@ -119,7 +121,7 @@ impl ChildProcess {
     pub fn start(
         program: Program<'_>,
         stderr: &StderrTail,
-    ) -> Result<(Self, ChildStdin, ChildStdout), StartError> {
+    ) -> Result<(Self, ChildStdin, ChildStdout), ProcessError> {
         let name = || program.program.to_owned();
         let mut command = Command::new(program.program);
         command.args(program.arguments).env_clear();
@@ -136,13 +138,13 @@ impl ChildProcess {
             .kill_on_drop(true);
         #[cfg(unix)]
         command.process_group(0);
-        let mut child = command.spawn().map_err(|source| StartError::Refused {
+        let mut child = command.spawn().map_err(|source| ProcessError::Refused {
             program: name(),
             source,
         })?;
         let streams = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(errors)) = streams else {
-            return Err(StartError::NoStreams { program: name() });
+            return Err(ProcessError::NoStreams { program: name() });
         };
         let group = child.id();
         let errors = tokio::spawn(keep(errors, stderr.clone()));

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ghostlight_actors::{
-    definition::TeamSpec,
-    vocabulary::{Digest, RunId, Spent},
-};
+use ghostlight_actors::vocabulary::{Digest, RunId, Spent};
 use serde::{Deserialize, Serialize};
 
 use crate::{scorers::Score, suite::Sample};
@@ -35,9 +32,9 @@ pub struct Cell {
     /// The runs of its turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
-    /// What its agents consumed.
+    /// The usage of its agents.
     pub spent: Spent,
-    /// What its judges consumed.
+    /// The usage of its judges.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub judged: Spent,
     /// The time from the start of each turn to its end, in milliseconds.
@@ -60,20 +57,20 @@ pub enum CellResult {
     },
     /// The agent gave no answer: it stopped, failed, or asked a person. It counts as no success.
     AgentFailed {
-        /// What happened.
+        /// The reason.
         why: String,
     },
-    /// It has an end, and what a judge or a command said of it cannot be read. It is no success where another scorer
+    /// It has an end, and what a judge or a command said of it cannot be read. It is not a success where another scorer
     /// failed it, and else left out of all rates.
     Unreadable {
         /// The other scores.
         scores: BTreeMap<String, Score>,
-        /// What was said.
+        /// The answer.
         why: String,
     },
     /// A server, a network or the store failed, of the agent or of a judge. It says nothing about the agent, and is left out of all rates.
     Infrastructure {
-        /// What happened.
+        /// The reason.
         why: String,
     },
     /// It was not tried.
@@ -153,11 +150,11 @@ impl Cell {
 }
 
 /// The key of a cell's session, and of its turns: it covers all that the turns depend on, and no scorer. So a cell is
-/// tried again after a change of its team or its texts, and only then.
-pub(crate) fn key(evaluation: &str, team: &TeamSpec, sample: &Sample, repeat: u32) -> String {
-    let definition = serde_json::to_vec(team).unwrap_or_default();
+/// tried again after a change of its team's definition or its texts, and only then.
+pub(crate) fn key(evaluation: &str, definition: &Digest, sample: &Sample, repeat: u32) -> String {
+    let definition = definition.to_string();
     let texts = serde_json::to_vec(&sample.texts()).unwrap_or_default();
-    let mut parts: Vec<&[u8]> = vec![&definition, &texts];
+    let mut parts: Vec<&[u8]> = vec![definition.as_bytes(), &texts];
     let tools = serde_json::to_vec(&sample.tools).unwrap_or_default();
     if !sample.tools.is_empty() {
         parts.push(&tools);

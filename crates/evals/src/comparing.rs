@@ -38,7 +38,7 @@ impl SavedReport {
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Compared {
-    /// What is compared with.
+    /// The reference of the comparison.
     pub base: String,
     /// The other one.
     pub other: String,

@@ -13,7 +13,8 @@ use ghostlight_actors::{
     run::{Registry, Team},
     session::Turn,
     vocabulary::{
-        AgentError, Effect, ErrorKind, OperationError, QuestionKind, RunId, Spent, ToolDefinition,
+        AgentError, Digest, Effect, ErrorKind, OperationError, QuestionKind, RunId, Spent,
+        ToolDefinition,
     },
 };
 use serde_json::Value;
@@ -22,8 +23,8 @@ use crate::{
     cell::{self, Cell, CellResult},
     judges::{self, Asking, Judge, PairJudge},
     purse::Purse,
-    recording::{End, Recording, has_ended, read_run},
-    scorers::{Scorer, ScorerFault},
+    recording::{End, Recording, at_rest, has_ended, read_run},
+    scorers::{Score, Scorer, ScorerFault},
     scoring::{Scoring, score, scoring_of},
     suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
 };
@@ -38,12 +39,12 @@ const ATTEMPTS: u32 = 5;
 pub struct Evaluation {
     pub(crate) suite: SuiteSpec,
     pub(crate) samples: Vec<Sample>,
-    variants: Vec<(String, TeamSpec)>,
+    variants: Vec<Variant>,
     scorings: Vec<Scoring>,
     pub(crate) pair_judges: Vec<PairJudge>,
 }
 
-/// What may be done for cells and verdicts that are not recorded.
+/// The work that may be done for cells and verdicts that are not recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reach {
@@ -124,8 +125,8 @@ impl Evaluation {
         }
         let mut variants = Vec::new();
         for name in suite.variant_names() {
-            let spec = team_of(team, &name, &suite.variant(&name))?;
-            variants.push((name, spec));
+            let team = team_of(team, &name, &suite.variant(&name))?;
+            variants.push(Variant::new(name, team));
         }
         Ok(Self {
             suite,
@@ -159,8 +160,8 @@ impl Evaluation {
     /// The teams of the variants and of the judges, with this code behind their names. The System that carries the
     /// evaluation out must have all of them.
     pub fn teams(&self, registry: &Registry) -> Vec<Team> {
-        let variants = self.variants.iter().map(|(_, team)| Team {
-            spec: team.clone(),
+        let variants = self.variants.iter().map(|variant| Team {
+            spec: variant.team.clone(),
             registry: registry.clone(),
         });
         let judging = registry
@@ -227,10 +228,15 @@ impl Evaluation {
         purse: &Purse,
         seen: impl Fn(&Cell),
     ) -> Result<Vec<Cell>, SystemError> {
-        let places = self.variants.iter().flat_map(|(name, team)| {
+        let places = self.variants.iter().flat_map(|variant| {
             let samples = self.samples.iter();
             samples.flat_map(move |sample| {
-                (1..=self.suite.repeat).map(move |repeat| (name, team, sample, repeat))
+                (1..=self.suite.repeat).map(move |repeat| Place {
+                    variant,
+                    sample,
+                    repeat,
+                    reach,
+                })
             })
         });
         let asking = Asking {
@@ -238,23 +244,14 @@ impl Evaluation {
             purse,
             may_ask: reach != Reach::Look,
         };
-        let tries = places
-            .enumerate()
-            .map(|(index, (name, team, sample, repeat))| {
-                let seen = &seen;
-                async move {
-                    let place = Place {
-                        name,
-                        team,
-                        sample,
-                        repeat,
-                        reach,
-                    };
-                    let cell = self.cell(asking, place).await?;
-                    seen(&cell);
-                    Ok::<_, SystemError>((index, cell))
-                }
-            });
+        let tries = places.enumerate().map(|(index, place)| {
+            let seen = &seen;
+            async move {
+                let cell = self.cell(asking, place).await?;
+                seen(&cell);
+                Ok::<_, SystemError>((index, cell))
+            }
+        });
         let mut tried = stream::iter(tries).buffer_unordered(self.suite.concurrency as usize);
         let mut cells = Vec::with_capacity(self.cells());
         while let Some(tried) = tried.next().await {
@@ -286,7 +283,7 @@ impl Evaluation {
     ) -> Cell {
         let reward = self.reward(&recording, &result);
         Cell {
-            variant: place.name.to_owned(),
+            variant: place.variant.name.clone(),
             sample: place.sample.id.clone(),
             cluster: place.sample.cluster().to_owned(),
             tags: place.sample.tags.clone(),
@@ -313,6 +310,26 @@ impl Evaluation {
         }
     }
 
+    /// Gives an unreadable cell the lowest scores that it can have.
+    pub(crate) fn sink(&self, cell: &mut Cell, recording: &Recording) {
+        let CellResult::Unreadable { scores, why } = &mut cell.result else {
+            return;
+        };
+        let names: Vec<&str> = self.scorings.iter().map(Scoring::name).collect();
+        if let Some(reward) = &self.suite.reward {
+            cell.reward = reward.lowest(recording, &names, scores);
+        }
+        let mut scores = std::mem::take(scores);
+        for name in names {
+            scores.entry(name.to_owned()).or_insert_with(|| {
+                let mut lowest = Score::fail(why.as_str());
+                lowest.counts = !self.suite.watch.iter().any(|watched| watched == name);
+                lowest
+            });
+        }
+        cell.result = CellResult::Scored { scores };
+    }
+
     /// Tries a cell, and scores what was recorded of it.
     async fn scored(
         &self,
@@ -321,9 +338,10 @@ impl Evaluation {
         recording: &mut Recording,
         judged: &mut Spent,
     ) -> Result<CellResult, SystemError> {
+        let definition = &place.variant.digest;
         let key = cell::key(
             &self.suite.evaluation,
-            place.team,
+            definition,
             place.sample,
             place.repeat,
         );
@@ -332,7 +350,7 @@ impl Evaluation {
         if let Some(result) = tried {
             return Ok(result);
         }
-        let cell = format!("{}/{key}", place.team.name);
+        let cell = format!("{}/{key}", place.variant.team.name);
         let recorded = (&*recording, place.sample);
         let watched = &self.suite.watch;
         score(&self.scorings, watched, asking, &cell, recorded, judged).await
@@ -379,7 +397,7 @@ impl Evaluation {
         key: &str,
         recording: &mut Recording,
     ) -> Result<(Option<CellResult>, bool), SystemError> {
-        let session = system.session(&place.team.name, key);
+        let session = system.session(&place.variant.team.name, key);
         let mut was_recorded = true;
         for (number, text) in place.sample.texts().into_iter().enumerate() {
             let turn = format!("{key}#{}", number + 1);
@@ -414,7 +432,7 @@ impl Evaluation {
     /// result says why.
     async fn settle(&self, system: &System, run: &Run) -> Result<Option<CellResult>, SystemError> {
         loop {
-            let row = run.wait().await?;
+            let row = at_rest(run).await?;
             let stuck = match row.status {
                 RunStatus::Waiting
                     if row.wake_at.is_some() && run.questions().await?.is_empty() =>
@@ -463,10 +481,25 @@ impl Evaluation {
     }
 }
 
+/// A variant's team.
+#[derive(Debug)]
+struct Variant {
+    name: String,
+    team: TeamSpec,
+    /// The digest of the team's definition, for the keys of all its cells.
+    digest: Digest,
+}
+
+impl Variant {
+    fn new(name: String, team: TeamSpec) -> Self {
+        let digest = Digest::of(&serde_json::to_vec(&team).unwrap_or_default());
+        Self { name, team, digest }
+    }
+}
+
 /// The place of a cell in the evaluation.
 struct Place<'a> {
-    name: &'a str,
-    team: &'a TeamSpec,
+    variant: &'a Variant,
     sample: &'a Sample,
     repeat: u32,
     reach: Reach,

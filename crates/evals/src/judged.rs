@@ -1,4 +1,4 @@
-//! What judges say beyond the scores of cells: of the answers that people judged, and of pairs of variants.
+//! Verdicts of judges beyond the scores of cells: on the answers that people judged, and on pairs of variants.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
     suite::Sample,
 };
 
-/// What the judges of an evaluation say beside the scores of cells.
+/// The verdicts of an evaluation's judges beside the scores of cells.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Judged {
@@ -168,7 +168,7 @@ fn has_outcome(cell: &Cell) -> bool {
     )
 }
 
-/// What is recorded of a cell.
+/// The record of a cell.
 pub(crate) async fn recorded(system: &System, cell: &Cell) -> Result<Recording, SystemError> {
     let mut recording = Recording::default();
     for run in &cell.runs {

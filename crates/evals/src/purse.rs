@@ -1,4 +1,4 @@
-//! What an evaluation may consume, and has consumed.
+//! The budget of an evaluation, and its usage.
 
 use std::sync::Mutex;
 

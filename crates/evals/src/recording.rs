@@ -1,14 +1,26 @@
-//! What was recorded of a cell, as scorers see it.
+//! The record of a cell, as scorers see it.
 
-use std::collections::BTreeSet;
-
-use ghostlight_actors::actor::{Run, System, SystemError};
-use ghostlight_actors::vocabulary::{
-    AgentError, AnsweredBy, Arguments, Event, EventRecord, RunId, RunResult, Spent, StopReason,
-    Timestamp, ToolStatus,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
 };
 
-/// What was recorded of a cell: the runs of all its turns, with all runs below them.
+use ghostlight_actors::{
+    actor::{Run, System, SystemError},
+    contract::{RunRow, RunStatus},
+    safety,
+    vocabulary::{
+        AgentError, AnsweredBy, Arguments, Event, EventRecord, RunId, RunResult, Spent, StopReason,
+        Timestamp, ToolStatus,
+    },
+};
+use tokio::time::sleep;
+
+/// The pauses after which a run that goes on by itself is looked at again; each is twice as long as the one before.
+const SHORTEST: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// The record of a cell: the runs of all its turns, with all runs below them.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Recording {
@@ -22,7 +34,7 @@ pub struct Recording {
     pub once_tools: BTreeSet<String>,
     /// The steps of all agents: model calls with the tool calls that they ask for.
     pub steps: u64,
-    /// What it consumed.
+    /// Its usage.
     pub spent: Spent,
     /// The time from the start of each turn to its end, in milliseconds, waits included.
     pub latency_ms: u64,
@@ -46,14 +58,17 @@ pub enum End {
 pub struct RecordedCall {
     /// The tool.
     pub tool: String,
-    /// The arguments with which it was made, without secrets.
+    /// The arguments with which it was made, as the model wrote them; without secrets where they were changed on the way, or
+    /// no model asked for the call.
     pub arguments: Arguments,
     /// How it ended.
     pub status: ToolStatus,
-    /// Who gave the result.
+    /// The source of the result.
     pub by: AnsweredBy,
-    /// What the model read of the result.
+    /// The result as the model read it.
     pub result: String,
+    /// The number of the cell's turn in which it was made, from 1.
+    pub turn: usize,
 }
 
 impl RecordedCall {
@@ -70,7 +85,13 @@ impl RecordedCall {
             status,
             by,
             result: String::new(),
+            turn: 1,
         }
+    }
+
+    /// Its arguments without secrets, for other models and for people.
+    pub fn shown_arguments(&self) -> Arguments {
+        redacted(&self.arguments)
     }
 
     /// Sets what the model read of the result.
@@ -95,18 +116,32 @@ impl Recording {
         self.runs.push(run);
         self.end = None;
         let (mut current, mut started) = (run, None::<Timestamp>);
+        let mut asked = BTreeMap::new();
         for record in events {
             match &record.event {
                 Event::RunStarted { .. } if record.run == run => started = Some(record.at),
                 Event::StepStarted { .. } => self.steps += 1,
                 Event::ToolStarted { tool, .. } => drop(self.once_tools.insert(tool.clone())),
+                Event::ModelCalled { tool_calls, .. } => {
+                    let calls = tool_calls.iter();
+                    asked.extend(calls.map(|call| ((record.run, &call.id), &call.arguments)));
+                }
                 Event::ToolCalled { result, call, .. } => {
                     let (arguments, by) = match call {
                         Some(report) => (report.arguments.clone(), report.by.clone()),
                         None => (Arguments::from_text(""), AnsweredBy::Engine),
                     };
                     let call = RecordedCall::new(&result.name, arguments, result.status, by);
-                    self.calls.push(call.result(&result.text));
+                    let mut call = call.result(&result.text);
+                    call.turn = self.runs.len();
+                    // An event tells arguments without secrets, and what looks like one, such as a path or the number of an
+                    // account, is what scorers compare.
+                    if let Some(written) = asked.get(&(record.run, &result.call_id))
+                        && redacted(written) == call.arguments
+                    {
+                        call.arguments = (*written).clone();
+                    }
+                    self.calls.push(call);
                 }
                 Event::RunEnded { end, spent } if record.run == current => {
                     if let RunResult::Continued(next) = end {
@@ -136,12 +171,32 @@ impl Recording {
     }
 }
 
+fn redacted(arguments: &Arguments) -> Arguments {
+    safety::redact_arguments(arguments.text()).into()
+}
+
 /// Whether this run is in the store, with an end.
 pub(crate) async fn has_ended(system: &System, run: RunId) -> Result<bool, SystemError> {
     match system.run(run).status().await {
         Ok(row) => Ok(row.status.is_ended()),
         Err(SystemError::UnknownRun(_)) => Ok(false),
         Err(error) => Err(error),
+    }
+}
+
+/// Waits until a run has ended, is parked, asks somebody, or cannot go on by itself, and returns its row. A run whose model
+/// is asked in a batch sleeps for hours meanwhile.
+pub(crate) async fn at_rest(run: &Run) -> Result<RunRow, SystemError> {
+    let mut pause = SHORTEST;
+    loop {
+        let row = run.wait().await?;
+        let waits = row.status == RunStatus::Waiting;
+        // An answer may be taken just after the row was read, and then no question is open.
+        if !waits || !run.questions().await?.is_empty() || run.is_stalled().await? {
+            return Ok(row);
+        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST);
     }
 }
 

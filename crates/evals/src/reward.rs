@@ -27,10 +27,10 @@ pub struct RewardTerm {
     /// A scorer by its name, or `steps`, `model_calls`, `tool_calls`, `tokens`, `cost_micros`, `latency_ms`, or `length`
     /// (the characters of the answer). A scorer goes before.
     pub of: String,
-    /// What it is multiplied with; 1 where it is left out.
+    /// Its factor; 1 where it is left out.
     #[serde(default = "one")]
     pub weight: f64,
-    /// What is taken off first, so that only what lies above counts.
+    /// The amount that is taken off first, so that only the rest above it counts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub above: Option<f64>,
 }
@@ -39,7 +39,7 @@ const fn one() -> f64 {
     1.0
 }
 
-/// What a reward may be of, beside scorers.
+/// The quantity of a reward, beside scorers.
 const MEASURES: [&str; 7] = [
     "steps",
     "model_calls",
@@ -51,7 +51,7 @@ const MEASURES: [&str; 7] = [
 ];
 
 impl RewardSpec {
-    /// What is wrong with it, for a suite with these scorers.
+    /// The fault in it, for a suite with these scorers.
     pub(crate) fn fault(&self, scorers: &[&str]) -> Option<String> {
         if self.sum.is_empty() {
             return Some(String::from("has no terms"));
@@ -78,12 +78,36 @@ impl RewardSpec {
         scorers: &[&str],
         scores: Option<&BTreeMap<String, Score>>,
     ) -> Option<f64> {
+        self.total(recording, scorers, |term| match scores {
+            Some(scores) => scores.get(&term.of).map(|score| score.value),
+            None => Some(0.0),
+        })
+    }
+
+    /// The lowest reward that a cell with these scores can have: a missing score takes the value that its weight likes least.
+    pub(crate) fn lowest(
+        &self,
+        recording: &Recording,
+        scorers: &[&str],
+        scores: &BTreeMap<String, Score>,
+    ) -> Option<f64> {
+        self.total(recording, scorers, |term| {
+            let worst = if term.weight < 0.0 { 1.0 } else { 0.0 };
+            Some(scores.get(&term.of).map_or(worst, |score| score.value))
+        })
+    }
+
+    fn total(
+        &self,
+        recording: &Recording,
+        scorers: &[&str],
+        score: impl Fn(&RewardTerm) -> Option<f64>,
+    ) -> Option<f64> {
         let mut sum = 0.0;
         for term in &self.sum {
-            let value = match (scorers.contains(&term.of.as_str()), scores) {
-                (true, Some(scores)) => scores.get(&term.of)?.value,
-                (true, None) => 0.0,
-                (false, _) => measure(&term.of, recording),
+            let value = match scorers.contains(&term.of.as_str()) {
+                true => score(term)?,
+                false => measure(&term.of, recording),
             };
             let value = match term.above {
                 Some(above) => (value - above).max(0.0),

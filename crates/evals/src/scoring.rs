@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use ghostlight_actors::{actor::SystemError, definition::TeamSpec, vocabulary::Spent};
+use ghostlight_actors::{actor::SystemError, definition::TeamSpec, safety, vocabulary::Spent};
 
 use crate::{
     cell::CellResult,
@@ -86,6 +86,7 @@ pub(crate) async fn score(
         };
         match score {
             Ok(mut score) => {
+                score.why = safety::redact_text(&score.why).into_owned();
                 score.counts = !watched.iter().any(|name| name == scoring.name());
                 scores.insert(scoring.name().to_owned(), score);
             }
@@ -94,11 +95,9 @@ pub(crate) async fn score(
             Err(Missing::NotRun(why)) => return Ok(CellResult::NotRun { why }),
         }
     }
-    Ok(match unreadable.is_empty() {
-        true => CellResult::Scored { scores },
-        false => CellResult::Unreadable {
-            scores,
-            why: unreadable.join("; "),
-        },
-    })
+    if unreadable.is_empty() {
+        return Ok(CellResult::Scored { scores });
+    }
+    let why = safety::redact_text(&unreadable.join("; ")).into_owned();
+    Ok(CellResult::Unreadable { scores, why })
 }

@@ -5,9 +5,9 @@ mod server;
 
 pub use client::{
     AuthorizationError, Command, Completing, ConnectError, IdentityProvider, McpToolset, OAuthSpec,
-    PromptInfo, ResourceInfo, ResourceUpdates, ServerSpec, SettingsError, SkillInfo,
+    PromptInfo, ResourceInfo, ResourceUpdates, ServerSpec, ServerSpecError, SkillInfo,
 };
 pub use server::{
-    HttpOptions, HttpService, McpServer, Owner, PromptTemplate, Sender, ServeError,
+    HttpOptions, HttpService, McpServer, McpServerError, Owner, PromptTemplate, Sender,
     SkillFolderError, Stopping,
 };

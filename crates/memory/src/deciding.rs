@@ -1,4 +1,4 @@
-//! What is worth keeping, and what says the same: the two decisions that a program may replace.
+//! The worth of an item, and the likeness of two: the two decisions that a program may replace.
 
 use serde::{Deserialize, Serialize};
 
@@ -37,7 +37,7 @@ pub trait WritePolicy: Send + Sync + 'static {
 pub struct WriteDecision {
     /// Whether it is kept.
     pub store: bool,
-    /// What it is worth, 0 to 1: the importance of its item.
+    /// Its worth, 0 to 1: the importance of its item.
     pub score: f64,
     /// The reason, for people.
     pub reason: String,

@@ -72,7 +72,7 @@ pub enum Forget {
         keep: usize,
     },
     /// Items that were not used in the last day, and whose remaining strength on the forgetting curve
-    /// ([`retention`](crate::scoring::retention)) is below this bound; 0.3 is usual.
+    /// (its retention) is below this bound; 0.3 is usual.
     Unused {
         /// The bound, 0 to 1.
         below: f64,

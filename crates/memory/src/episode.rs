@@ -352,7 +352,7 @@ impl ScopedMemory<'_> {
                 let found = draft.view().get(&id).cloned();
                 let mut item = found.ok_or_else(|| crate::editing::not_found(&id))?;
                 let Some(Detail::Episode(episode)) = &mut item.detail else {
-                    let message = format!("the memory {id:?} is no episode");
+                    let message = format!("the memory {id:?} is not an episode");
                     return Err(OperationError::new(ErrorKind::InvalidInput, message));
                 };
                 if let Some(reflection) = &reflection {

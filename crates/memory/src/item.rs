@@ -36,18 +36,18 @@ const MAX_EARLIER: usize = 5;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum MemoryKind {
-    /// What matters now and fades within a day or so.
+    /// A thought that matters now and fades within a day or so.
     Working,
-    /// What happened.
+    /// An event.
     Episodic,
-    /// What is so: facts, with tags.
+    /// A fact, with tags.
     #[default]
     Semantic,
     /// How a task was done, and whether that was right.
     Task,
-    /// What helps or hurts, and is cited where it is used.
+    /// A lesson that helps or hurts, and is cited where it is used.
     Learning,
-    /// What many episodes teach together.
+    /// A lesson of many episodes together.
     Wisdom,
     /// A node of the knowledge graph.
     Entity,
@@ -363,7 +363,7 @@ pub fn clean(text: &str, characters: usize) -> String {
 }
 
 /// The same on one line.
-pub fn clean_line(text: &str, characters: usize) -> String {
+pub(crate) fn clean_line(text: &str, characters: usize) -> String {
     let bounded: String = text.chars().take(characters.saturating_mul(4)).collect();
     safety::sanitize_line(&bounded, characters)
 }

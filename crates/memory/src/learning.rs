@@ -82,7 +82,7 @@ pub(crate) fn helped(succeeded: bool, is_partial: bool, quality: f64) -> Option<
     }
 }
 
-/// What a learning is of.
+/// The kind of a learning.
 #[derive(
     Clone,
     Copy,
@@ -99,10 +99,10 @@ pub(crate) fn helped(succeeded: bool, is_partial: bool, quality: f64) -> Option<
 )]
 #[serde(rename_all = "snake_case")]
 pub enum LearningCategory {
-    /// What works. Its codes begin with `L`.
+    /// It works. Its code begins with `L`.
     #[default]
     Strategies,
-    /// What does not. Its codes begin with `M`.
+    /// It does not work. Its code begins with `M`.
     Mistakes,
     /// How things are done here. Its codes begin with `P`.
     Patterns,

@@ -8,10 +8,10 @@ use crate::{
     learning::{CONTENT, learning_of},
 };
 
-/// A line that is no learning.
+/// A line that is not a learning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "line {line} is no learning: write `[L001] helpful=2 harmful=0 :: text` below `## STRATEGIES`, `## MISTAKES` or \
+    "line {line} is not a learning: write `[L001] helpful=2 harmful=0 :: text` below `## STRATEGIES`, `## MISTAKES` or \
      `## PATTERNS`"
 )]
 #[non_exhaustive]
@@ -19,6 +19,8 @@ pub struct MarkdownError {
     /// The number of the line, from 1.
     pub line: usize,
 }
+
+ghostlight_actors::parts_of_system_error!(MarkdownError);
 
 const HEADINGS: [(LearningCategory, &str); 3] = [
     (LearningCategory::Strategies, "STRATEGIES"),

@@ -26,7 +26,7 @@ mod learning_markdown;
 mod looking_back;
 mod memory;
 mod policy;
-pub mod scoring;
+mod scoring;
 mod showing;
 mod stored;
 mod task;
@@ -44,9 +44,10 @@ pub use episode::{
     ACCOMPLISHMENT, Episode, EpisodeStatus, REACTION_TIME, Reacted, Reaction, Sent, judged,
 };
 pub use graph::{Found, Triple};
+pub(crate) use item::clean_line;
 pub use item::{
     Detail, MAX_CONTENT, MAX_TAG, MAX_TAGS, MemoryItem, MemoryKind, MemoryPatch, NewMemory,
-    Provenance, clean, clean_line,
+    Provenance, clean,
 };
 pub use learning::{Credited, Learning, LearningCategory, citations};
 pub use learning_markdown::{MarkdownError, learnings_from_markdown, learnings_to_markdown};

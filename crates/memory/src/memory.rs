@@ -437,7 +437,7 @@ fn state_of(cx: &OperationContext, scope: MemoryScope) -> Result<ScopedState, Op
     cx.state(&scope.of(cx.start())?)
 }
 
-pub(crate) fn act<T: Send + 'static>(
+pub(crate) fn act<T: Serialize + Send + 'static>(
     work: impl Future<Output = Result<Begin<T>, OperationError>> + Send + 'static,
 ) -> Begin<T> {
     Begin::act_then(Gate::After, async move {

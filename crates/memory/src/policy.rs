@@ -368,7 +368,7 @@ impl MemoryPolicy {
         };
         let read = looking_back::read(&response.content());
         if read.is_none() {
-            tracing::warn!("what a model answered about a finished run is no JSON of its kind");
+            tracing::warn!("what a model answered about a finished run is not JSON of its kind");
         }
         Ok(read)
     }

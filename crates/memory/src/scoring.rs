@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 /// The likeness of a search and one item.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Likeness {
+pub(crate) struct Likeness {
     /// The cosine of the two vectors, 0 to 1, where both have one.
-    pub cosine: Option<f64>,
+    pub(crate) cosine: Option<f64>,
     /// The share of the question's terms that occur in the item.
-    pub keyword: f64,
+    pub(crate) keyword: f64,
     /// The share of the question's tags, or else terms, that are tags of the item.
-    pub tags: f64,
+    pub(crate) tags: f64,
 }
 
 impl Likeness {
     /// The relevance of the item to the question, without any other factor.
-    pub fn relevance(&self) -> f64 {
+    pub(crate) fn relevance(&self) -> f64 {
         self.cosine.unwrap_or(0.0).max(self.keyword).max(self.tags)
     }
 
@@ -26,7 +26,7 @@ impl Likeness {
 }
 
 /// The share of the question's terms that are among the item's.
-pub fn keyword_score(query: &BTreeSet<String>, item: &BTreeSet<String>) -> f64 {
+pub(crate) fn keyword_score(query: &BTreeSet<String>, item: &BTreeSet<String>) -> f64 {
     if query.is_empty() {
         return 0.0;
     }
@@ -35,7 +35,7 @@ pub fn keyword_score(query: &BTreeSet<String>, item: &BTreeSet<String>) -> f64 {
 }
 
 /// Jaccard's index of two sets of terms: the size of their intersection by that of their union.
-pub fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
+pub(crate) fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
     let shared = a.intersection(b).count();
     let all = a.len() + b.len() - shared;
     if all == 0 {
@@ -46,7 +46,7 @@ pub fn jaccard(a: &BTreeSet<String>, b: &BTreeSet<String>) -> f64 {
 }
 
 /// The dot product of two vectors of length 1, limited to 0 to 1.
-pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
+pub(crate) fn cosine(a: &[f32], b: &[f32]) -> f64 {
     if a.len() != b.len() {
         return 0.0;
     }
@@ -64,48 +64,53 @@ pub fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 /// `0.8 + 0.4 · importance`.
-pub fn importance_factor(importance: f64) -> f64 {
+pub(crate) fn importance_factor(importance: f64) -> f64 {
     0.8 + 0.4 * importance
 }
 
 /// `e^(−age / time)`.
-pub fn decay(age_hours: f64, time_hours: f64) -> f64 {
+pub(crate) fn decay(age_hours: f64, time_hours: f64) -> f64 {
     (-age_hours / time_hours.max(f64::MIN_POSITIVE)).exp()
 }
 
 /// Working memory: `(0.7·vec + 0.3·kw) · e^(−age/decay) · factor`.
-pub fn working_score(like: Likeness, age_hours: f64, decay_hours: f64, importance: f64) -> f64 {
+pub(crate) fn working_score(
+    like: Likeness,
+    age_hours: f64,
+    decay_hours: f64,
+    importance: f64,
+) -> f64 {
     let alike = 0.7 * like.vector() + 0.3 * like.keyword;
     alike * decay(age_hours, decay_hours) * importance_factor(importance)
 }
 
 /// Episodic memory: `(0.8·vec + 0.2·e^(−age/30 d)) · factor`.
-pub fn episodic_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
+pub(crate) fn episodic_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
     let recent = decay(age_hours, 30.0 * 24.0);
     (0.8 * like.vector() + 0.2 * recent) * importance_factor(importance)
 }
 
 /// Facts: `(0.7·vec + 0.3·tags) · factor`.
-pub fn semantic_score(like: Likeness, importance: f64) -> f64 {
+pub(crate) fn semantic_score(like: Likeness, importance: f64) -> f64 {
     (0.7 * like.vector() + 0.3 * like.tags) * importance_factor(importance)
 }
 
 /// Work on goals: `relevance · (0.6·e^(−0.01·hours) + 0.4·importance)`; an item without a rating has the importance
 /// 0.5.
-pub fn episode_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
+pub(crate) fn episode_score(like: Likeness, age_hours: f64, importance: f64) -> f64 {
     like.relevance() * (0.6 * (-0.01 * age_hours).exp() + 0.4 * importance)
 }
 
 /// The remaining strength of an item after this many hours without use: `e^(−t/S)` with `S = 0.5·(1 + importance)·(1 +
 /// ln(1 + uses))` days, and never less than 0.1.
-pub fn retention(hours: f64, importance: f64, accesses: u64) -> f64 {
+pub(crate) fn retention(hours: f64, importance: f64, accesses: u64) -> f64 {
     let days = hours / 24.0;
     let strength = 0.5 * (1.0 + importance) * (1.0 + (1.0 + accesses as f64).ln());
     (-days / strength).exp().max(0.1)
 }
 
 /// The share of citations that helped: `helpful / (helpful + harmful)`, and 0.5 without any.
-pub fn success_rate(helpful: u64, harmful: u64) -> f64 {
+pub(crate) fn success_rate(helpful: u64, harmful: u64) -> f64 {
     match helpful.saturating_add(harmful) {
         0 => 0.5,
         uses => helpful as f64 / uses as f64,
@@ -114,7 +119,7 @@ pub fn success_rate(helpful: u64, harmful: u64) -> f64 {
 
 /// The quality of a piece of work: `0.4·outcome + 0.2·efficiency + 0.2·tools + 0.2·no error`. The efficiency is 1 up to
 /// 5 steps, and 0.2 from 15 steps on.
-pub fn quality(succeeded: bool, steps: u32, tools_succeeded: f64, error_free: bool) -> f64 {
+pub(crate) fn quality(succeeded: bool, steps: u32, tools_succeeded: f64, error_free: bool) -> f64 {
     let over = (f64::from(steps) - 5.0).clamp(0.0, 10.0) / 10.0;
     let efficiency = 1.0 - 0.8 * over;
     let yes = |is: bool| if is { 1.0 } else { 0.0 };

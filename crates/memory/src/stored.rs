@@ -62,8 +62,8 @@ pub enum StoredMemoryError {
         /// The reason.
         reason: String,
     },
-    /// The document is no export of a memory.
-    #[error("it is no document that `ghostlight memory export` writes: {reason}")]
+    /// The document is not an export of a memory.
+    #[error("it is not a document that `ghostlight memory export` writes: {reason}")]
     Document {
         /// The reason.
         reason: String,
@@ -87,6 +87,8 @@ pub enum StoredMemoryError {
         known: u32,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(StoredMemoryError);
 
 impl From<OperationError> for StoredMemoryError {
     fn from(error: OperationError) -> Self {
@@ -126,7 +128,7 @@ impl MemoryDocument {
             #[serde(borrow)]
             items: Vec<&'a RawValue>,
         }
-        /// What every format begins with.
+        /// The beginning of every format.
         #[derive(Deserialize)]
         struct Head {
             format: u32,

@@ -27,7 +27,7 @@ pub struct TaskRecord {
     pub answer: String,
     /// Whether the answer was right, as far as is known: false for one that failed or was found wrong.
     pub is_correct: bool,
-    /// Whether a check, a person or the caller said so. An answer that nobody checked is no proof that its approach
+    /// Whether a check, a person or the caller said so. An answer that nobody checked is not a proof that its approach
     /// works.
     #[serde(default)]
     pub is_checked: bool,

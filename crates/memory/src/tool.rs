@@ -17,7 +17,7 @@ use crate::{
     showing::{brief, described, listed},
 };
 
-/// What a model can do with its memory.
+/// The operations of a model on its memory.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Action {

@@ -24,7 +24,7 @@ const IMPORTANCE: f64 = 0.7;
 const SUMMED_UP: &str = "summed_up";
 const DAY_MS: u64 = 86_400_000;
 
-/// What a model sums up.
+/// The material that a model sums up.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(crate) struct Notes {

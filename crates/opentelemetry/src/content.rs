@@ -1,4 +1,4 @@
-//! What was said, for those who opt in: without secrets, and bounded.
+//! Contents, for those who opt in: without secrets, and bounded.
 
 use ghostlight_actors::{
     safety,
@@ -62,10 +62,7 @@ fn part(part: &Part) -> Option<Value> {
 }
 
 fn bounded(text: &str) -> String {
-    match text.char_indices().nth(CHARACTERS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    safety::cut(text, CHARACTERS).into_owned()
 }
 
 #[cfg(test)]

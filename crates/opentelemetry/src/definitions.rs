@@ -1,4 +1,4 @@
-//! What a team defines, for the names that a model may not make up.
+//! The names that a team defines, as opposed to names that a model made up.
 
 use std::{collections::HashMap, sync::Arc};
 

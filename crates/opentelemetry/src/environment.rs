@@ -29,7 +29,7 @@ const TRACES: &str = "OTEL_TRACES_EXPORTER";
 const DISABLED: &str = "OTEL_SDK_DISABLED";
 const CONTENTS: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-/// What the variables say.
+/// The content of the variables.
 pub(crate) struct Read {
     pub(crate) spans: Option<Arc<dyn Exporting>>,
     pub(crate) meter_provider: Option<SdkMeterProvider>,

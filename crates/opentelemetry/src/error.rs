@@ -24,3 +24,5 @@ pub enum OpenTelemetryError {
     #[error("OpenTelemetry is to be made inside of a tokio runtime, which sends its requests")]
     NoRuntime,
 }
+
+ghostlight_actors::parts_of_system_error!(OpenTelemetryError);

@@ -61,6 +61,8 @@ pub enum FlushError {
     Stopped,
 }
 
+ghostlight_actors::parts_of_system_error!(FlushError);
+
 /// A System that is followed, until this is dropped.
 pub struct Following {
     commands: mpsc::UnboundedSender<Command>,
@@ -114,7 +116,7 @@ impl Following {
 
     /// Exports what is recorded up to now, for at most five seconds, and ends. What was not taken by then stays in the store,
     /// and is exported by the next process that follows it. Call it before [`System::stop`], which closes the store. The
-    /// metrics of an exporter [from the environment](OpenTelemetry::from_environment) end with it.
+    /// metrics of an exporter [from the environment](OpenTelemetry::from_env) end with it.
     pub async fn shutdown(self) {
         let began = Instant::now();
         let (done, is_done) = oneshot::channel();
@@ -452,7 +454,7 @@ impl Follower {
         }
     }
 
-    /// What is known of a tree up to this position.
+    /// The knowledge of a tree up to this position.
     async fn primed(&mut self, root: RunId, until: u64) -> Result<TreeReader, Halt> {
         let mut reader = TreeReader::new(root, self.telemetry.has_contents());
         let mut passed = 0;

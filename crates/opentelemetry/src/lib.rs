@@ -14,7 +14,7 @@
 //!
 //! # async fn example(system: System) -> Result<(), Box<dyn std::error::Error>> {
 //! // By OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_SERVICE_NAME and so on.
-//! let following = OpenTelemetry::from_environment()?.follow(&system).await?;
+//! let following = OpenTelemetry::from_env()?.follow(&system).await?;
 //! // … sessions, turns …
 //! following.shutdown().await;
 //! system.stop().await?;

@@ -74,7 +74,7 @@ impl OpenTelemetry {
     ///
     /// # Errors
     /// A variable that cannot be used; outside of a tokio runtime.
-    pub fn from_environment() -> Result<Self, OpenTelemetryError> {
+    pub fn from_env() -> Result<Self, OpenTelemetryError> {
         let variables = Variables(&of_process);
         environment::read(&variables, None).map(Self::of)
     }
@@ -84,7 +84,7 @@ impl OpenTelemetry {
     /// file with settings, but is to give what the process has: the SDK sends the headers that it finds there as well.
     ///
     /// # Errors
-    /// As [`from_environment`](Self::from_environment).
+    /// As [`from_env`](Self::from_env).
     pub fn where_configured(
         look_up: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, OpenTelemetryError> {
@@ -97,7 +97,7 @@ impl OpenTelemetry {
     /// The same exporter to this address, such as `http://localhost:4318`, whatever the variables of endpoints say.
     ///
     /// # Errors
-    /// As [`from_environment`](Self::from_environment).
+    /// As [`from_env`](Self::from_env).
     pub fn over_http(endpoint: &str) -> Result<Self, OpenTelemetryError> {
         let variables = Variables(&of_process);
         environment::read(&variables, Some(endpoint)).map(Self::of)
@@ -168,7 +168,7 @@ impl OpenTelemetry {
     /// first to follow a store leaves out the runs that ended before.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The error of the store.
     pub async fn follow(&self, system: &System) -> Result<Following, StoreError> {
         Following::start(self.clone(), system).await
     }

@@ -108,7 +108,7 @@ struct Ended {
     attributes: Vec<KeyValue>,
     events: SpanEvents,
     error: Option<String>,
-    /// What went wrong, for those who opt in to contents.
+    /// The errors, for those who opt in to contents.
     description: String,
 }
 

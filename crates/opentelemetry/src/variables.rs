@@ -78,7 +78,12 @@ impl Variables<'_> {
             fits.then_some((name, value))
         };
         let headers: Option<_> = pairs(&list).map(|pair| fits(pair?)).collect();
-        headers.ok_or_else(|| secret(name, "it is no list of headers such as api-key=…,tenant=…"))
+        headers.ok_or_else(|| {
+            secret(
+                name,
+                "it is not a list of headers such as api-key=…,tenant=…",
+            )
+        })
     }
 
     pub(crate) fn timeout(&self, of_signal: &'static str) -> Result<Duration, OpenTelemetryError> {
@@ -161,7 +166,7 @@ pub(crate) fn check_address(name: &str, address: &str) -> Result<(), OpenTelemet
         Some(_) => Ok(()),
         None => Err(secret(
             name,
-            "it is no address such as http://localhost:4318",
+            "it is not an address such as http://localhost:4318",
         )),
     }
 }

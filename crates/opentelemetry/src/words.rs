@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn an_error_is_one_of_few_words_whatever_it_says() {
-        let error = |kind| OperationError::new(kind, "sk-1234 is no key").into();
+        let error = |kind| OperationError::new(kind, "sk-1234 is not a key").into();
         assert_eq!(
             of_error(&error(ErrorKind::Authentication)),
             "authentication"

@@ -4,6 +4,7 @@ import { Away, get, Refused, signInWith } from "./api.js";
 import { chat } from "./chat.js";
 import { compare } from "./compare.js";
 import { ask, field, h, nothing, show } from "./dom.js";
+import { beside, evaluation, evaluations } from "./evaluations.js";
 import { line } from "./format.js";
 import { home } from "./home.js";
 import { memory } from "./memory.js";
@@ -54,7 +55,7 @@ async function signIn() {
       try {
         await signInWith(key.value);
         signing = false;
-        begin();
+        begin(await get("/me"));
       } catch (error) {
         fault.textContent = error.message;
       }
@@ -82,7 +83,7 @@ function route() {
   };
   const name = (title) => (document.title = title ? `${line(title, 80)} – Ghostlight` : "Ghostlight");
   const context = { signal: view.signal, tell, go, link, name, parameters: new URLSearchParams(search ?? "") };
-  const [place, first, second] = parts;
+  const [place, first, second, third] = parts;
   const id = (text) => (/^[0-9a-f-]{32,36}$/i.test(text ?? "") ? text : null);
   link("");
   content.replaceChildren();
@@ -93,6 +94,8 @@ function route() {
   else if (place === "compare" && id(first) && id(second)) shown = compare(content, context, first, second);
   else if (place === "chat") shown = chat(content, context, first, second);
   else if (place === "teams") shown = first ? team(content, context, first) : teams(content, context);
+  else if (place === "evaluations" && third) shown = beside(content, context, first, second, third);
+  else if (place === "evaluations") shown = first ? evaluation(content, context, first) : evaluations(content, context);
   else if (place === "memory") shown = memory(content, context);
   else if (place === "system") shown = system(content, context);
   else show(content, nothing("There is no such page.", h("p", {}, h("a", { href: "#/" }, "All runs"))));
@@ -120,7 +123,7 @@ themeButton.addEventListener("click", () => {
   look(next);
 });
 
-const HELP = [["/", "search the runs"], ["g r", "runs"], ["g c", "chat"], ["g t", "teams"], ["g m", "memory"], ["g s", "system"], ["↑ ↓ or j k", "another row"], ["Enter", "open a row"], ["Esc", "close the details"],
+const HELP = [["/", "search the runs"], ["g r", "runs"], ["g c", "chat"], ["g t", "teams"], ["g m", "memory"], ["g e", "evaluations"], ["g s", "system"], ["↑ ↓ or j k", "another row"], ["Enter", "open a row"], ["Esc", "close the details"],
   ["t  c  n  e", "timeline, conversation, graph, events of a run"], ["f", "fork the run"], ["+ − 0", "zoom the timeline, or show all of it"], ["?", "this list"]];
 const help = () => ask("Keyboard", h("dl", { class: "facts wide" }, HELP.map(([key, what]) => h("div", {}, h("dt", {}, h("kbd", {}, key)), h("dd", {}, what)))), { act: null });
 document.querySelector("#help").addEventListener("click", help);
@@ -133,7 +136,7 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") event.target.blur();
     return;
   }
-  const places = { r: "#/", c: "#/chat", t: "#/teams", m: "#/memory", s: "#/system" };
+  const places = { r: "#/", c: "#/chat", t: "#/teams", m: "#/memory", e: "#/evaluations", s: "#/system" };
   const second = before === "g" ? places[event.key] : undefined;
   before = event.key;
   if (second) {
@@ -154,9 +157,12 @@ document.querySelector(".skip").addEventListener("click", (event) => {
 });
 addEventListener("hashchange", route);
 addEventListener("unhandledrejection", (event) => tell(event.reason));
-/** Shows the place of memories if a team has one. */
-function begin() {
-  get("/memories").then((all) => (document.querySelector('[data-place="memory"]').hidden = !all.length), () => {});
+/** Shows the places of memories and evaluations if there are any that this caller may see. */
+function begin(me) {
+  const list = (name) => get(`/${name}`).then((all) => (document.querySelector(`[data-place="${name.replace("memories", "memory")}"]`).hidden = !all.length), () => {});
+  list("memories");
+  // Evaluations are the operator's.
+  if (me.operator) list("evaluations");
   route();
 }
 get("/me").then(begin, (error) => (error instanceof Refused && error.status === 401 ? signIn() : route()));

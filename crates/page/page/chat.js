@@ -10,6 +10,8 @@ import { Recorded } from "./record.js";
 
 const MOST_FILE_BYTES = 5 << 20;
 const SHOWN = 50;
+/** The names of pictures that browsers show, and their media types where they have no name. */
+const PICTURE = /\.(avif|gif|jpe?g|png|webp)$|^image\/(avif|gif|jpeg|png|webp)$/i;
 /** Unsent messages by session, so that leaving the chat for a moment loses nothing. */
 const drafts = new Map();
 
@@ -61,9 +63,8 @@ export function chat(place, context, team, key) {
     const mine = current?.run === turn.run ? current : null;
     const open = turn.ended_at === null || turn.ended_at === undefined;
     const element = turns.of(turn.run, `${turn.number} ${open} ${Boolean(open && mine)} ${textOf(turn.answer)?.length}`, () => {
-      const input = [turn.said, ...(turn.files ?? []).map((name) => `[${name}]`)].filter(Boolean).join("\n");
       return h("section", { class: "turn" },
-        h("article", { class: "said k-user" }, folded(input)),
+        h("article", { class: "said k-user" }, turn.said ? folded(turn.said) : null, (turn.files ?? []).map((name, place) => fileOf(turn, name, place))),
         mine && open ? mine.element : h("article", { class: "said k-answer" }, turn.answer ? folded(textOf(turn.answer)) : h("p", { class: "quiet" }, open ? "under way" : "no answer")),
         h("footer", { class: "row quiet" }, h("a", { href: `#/runs/${turn.run}` }, "what happened"), h("span", { class: "when" }),
           open ? h("button", { type: "button", class: "quiet", onclick: () => cancelRun({ id: turn.run, tell, after: look }) }, "Cancel…") : [
@@ -72,6 +73,15 @@ export function chat(place, context, team, key) {
     });
     element.querySelector(".when").textContent = ago(turn.began_at ?? Date.now());
     return element;
+  }
+
+  /** A file of a turn: a picture as a picture, any other by its name. */
+  function fileOf(turn, name, place) {
+    const href = `/api/v1${session}/turns/${turn.number}/files/${place}`;
+    const picture = PICTURE.test(name) ? h("img", { src: href, alt: "", loading: "lazy" }) : null;
+    // A link to somewhere else, or bytes that are no picture.
+    picture?.addEventListener("error", () => picture.remove());
+    return h("p", { class: "file" }, h("a", { href, download: name }, picture, `[${line(name, 200)}]`));
   }
 
   /** The view of a turn that is under way. */

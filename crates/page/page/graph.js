@@ -146,26 +146,45 @@ export function drawing(nodes, ways, chosen, label = "Steps, each below what led
   });
   const high = (rows.length - 1) * BOX.level + BOX.height;
   const middle = BOX.width / 2;
-  const lines = ways.map(({ from, to, times, below }) => {
+  // Beside the boxes there is room for the edges that pass them, and for their words.
+  const room = ways.some((way) => way.about) ? 200 : 52;
+  const floor = spot.map(({ y }) => y / BOX.level);
+  // The handles of a curve that passes all boxes between two levels on one side of them.
+  const past = (a, b, side) => {
+    const between = rows.slice(Math.min(floor[a], floor[b]) + 1, Math.max(floor[a], floor[b])).flat().map((place) => spot[place].x);
+    const [x, z] = [spot[a].x, spot[b].x].map((at) => at + (side > 0 ? BOX.width : 0));
+    const far = side > 0 ? Math.max(x, z, ...between.map((at) => at + BOX.width)) : Math.min(x, z, ...between);
+    return (8 * (far + side * BOX.gap) - x - z) / 6;
+  };
+  const lines = ways.map(({ from, to, times, below, about, whole }) => {
     const [a, b] = [spot[from], spot[to]];
     const back = from >= to;
     const right = a.x + BOX.width;
-    const d = from === to
-      ? `M${right} ${a.y + 12} C${right + 36} ${a.y - 4} ${right + 36} ${a.y + BOX.height + 4} ${right} ${a.y + BOX.height - 12}`
+    const [half, side] = [BOX.height / 2, past(from, to, back ? 1 : -1)];
+    // Two ends and two handles. What skips a level goes past the boxes between on the left, what leads back on the right.
+    const [p, q, r, z] = from === to
+      ? [[right, a.y + 12], [right + 36, a.y - 4], [right + 36, a.y + BOX.height + 4], [right, a.y + BOX.height - 12]]
       : back
-      ? `M${right} ${a.y + BOX.height / 2} C${right + 40} ${a.y + BOX.height / 2} ${b.x + BOX.width + 40} ${b.y + BOX.height / 2} ${b.x + BOX.width} ${b.y + BOX.height / 2}`
-      : `M${a.x + middle} ${a.y + BOX.height} C${a.x + middle} ${a.y + BOX.height + 24} ${b.x + middle} ${b.y - 24} ${b.x + middle} ${b.y}`;
-    return s("path", { class: `edge${below ? " dashed" : ""}${back ? " back" : ""}`, d }, s("title", {}, times > 1 ? `${count(times)} times` : "once"));
+      ? [[right, a.y + half], [side, a.y + half], [side, b.y + half], [b.x + BOX.width, b.y + half]]
+      : floor[to] - floor[from] > 1
+      ? [[a.x, a.y + half], [side, a.y + half], [side, b.y + half], [b.x, b.y + half]]
+      : [[a.x + middle, a.y + BOX.height], [a.x + middle, a.y + BOX.height + 24], [b.x + middle, b.y - 24], [b.x + middle, b.y]];
+    // Words stand where a curve is out of the others' way: near its end, or beside the boxes that it passes.
+    const way = p[1] < q[1] ? 0.7 : 0.5;
+    const at = (axis) => [[p, 1], [q, 3], [r, 3], [z, 1]].reduce((sum, [point, share], power) => sum + share * point[axis] * way ** power * (1 - way) ** (3 - power), 0);
+    const told = whole ? `${nodes[from].name} to ${nodes[to].name}: ${whole}` : times > 1 ? `${count(times)} times` : "once";
+    return [s("path", { class: `edge${below ? " dashed" : ""}${back ? " back" : ""}`, d: `M${p.join(" ")} C${[q, r, z].map((one) => one.join(" ")).join(" ")}` }, s("title", {}, line(told, 400))),
+      about ? s("text", { class: "edge-words", x: at(0) + (way === 0.5 ? (back ? 6 : -6) : 0), y: at(1) + 4, "text-anchor": way === 0.7 ? "middle" : back ? "start" : "end" }, about) : null];
   });
   const boxes = nodes.map((node) => {
     const { x, y } = spot[node.place];
     const about = [node.agent, node.took !== undefined && (node.times > 1 || !node.open) ? duration(node.took) : ""].filter(Boolean).join(" · ");
     const open = () => chosen(node.row, node);
-    return s("g", { class: `node step k-${node.kind}${node.open ? " lit" : ""}${node.failed ? " failed" : ""}`, transform: `translate(${x} ${y})`, tabindex: 0, role: "button", "data-key": node.key,
+    return s("g", { class: `node step k-${node.kind}${node.end ? " end" : ""}${node.open ? " lit" : ""}${node.failed ? " failed" : ""}`, transform: `translate(${x} ${y})`, tabindex: 0, role: "button", "data-key": node.key, "aria-description": node.told,
       onclick: open, onkeydown: (event) => (event.key === "Enter" || event.key === " ") && (event.preventDefault(), open()) },
     s("rect", { width: BOX.width, height: BOX.height, rx: 8 }), s("rect", { class: "kind-bar", width: 4, height: BOX.height, rx: 2 }),
     s("text", { class: "name", x: middle, y: 19 }, line(node.name, 22)), s("text", { class: "about", x: middle, y: 36 }, line(about, 26)),
     node.times > 1 ? s("text", { class: "times", x: BOX.width - 8, y: 13 }, `×${count(node.times)}`) : null);
   });
-  return s("svg", { width: wide + 52, height: high + 8, viewBox: `-4 -4 ${wide + 52} ${high + 8}`, role: "group", "aria-label": label }, lines, boxes);
+  return s("svg", { width: wide + 2 * room, height: high + 8, viewBox: `${-room} -4 ${wide + 2 * room} ${high + 8}`, role: "group", "aria-label": label }, lines, boxes);
 }

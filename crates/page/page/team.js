@@ -5,6 +5,7 @@ import { h, nothing, s, show } from "./dom.js";
 import { counted, line, pretty } from "./format.js";
 import { folded } from "./folded.js";
 import { drawing as drawGraph } from "./graph.js";
+import { graphsOf } from "./workflow.js";
 
 const BOX = { width: 168, height: 56, gap: 20, level: 96 };
 
@@ -21,15 +22,15 @@ const size = (agent) => 1 + agent.agents.reduce((sum, one) => sum + size(one), 0
 export function team(place, { signal, tell }, name) {
   const drawing = h("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": "Drawing of the team" });
   const definition = h("div", {});
-  const graphs = h("div", {});
-  const beside = h("aside", { class: "agent-card", "aria-live": "polite" }, h("p", { class: "quiet" }, "Choose an agent to see its tools."));
+  const beside = h("aside", { class: "agent-card", "aria-live": "polite" }, h("p", { class: "quiet" }, "Choose an agent or a node to see what it is."));
+  const drawings = h("div", { class: "drawings" }, drawing);
   show(place, h("div", { class: "team" },
     h("div", { class: "title" }, h("h1", {}, name), h("p", { class: "quiet", id: "about" })),
     h("p", {}, h("a", { class: "button primary", href: `#/chat/${encodeURIComponent(name)}/${Math.random().toString(16).slice(2, 12)}` }, "Talk to it"), " ",
       h("a", { class: "button", href: `#/?team=${encodeURIComponent(name)}` }, "Its runs")),
-    h("div", { class: "team-body" }, drawing, beside), graphs, h("h2", {}, "Definition"), definition));
+    h("div", { class: "team-body" }, drawings, beside), h("h2", {}, "Definition"), definition));
   let nodes = new Map();
-  let walked = [];
+  const walked = [];
   (async () => {
     const one = await get(path("teams", name), signal);
     place.querySelector("#about").textContent = one.description;
@@ -37,12 +38,16 @@ export function team(place, { signal, tell }, name) {
     try {
       const whole = await get(`${path("teams", name)}/definition`, signal);
       show(definition, folded(pretty(whole), "code"));
-      walked = graphsOf(whole.agent).map(([agent, steps, ways]) => {
-        const picture = h("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": `Graph of ${line(agent, 60)}` },
-          drawGraph(steps, ways, (_, step) => nodes.get(step.agent)?.box.dispatchEvent(new MouseEvent("click")), `Nodes of the graph ${line(agent, 60)}`));
-        graphs.append(h("h2", {}, `Graph of ${line(agent, 60)}`), picture);
-        return [steps, [...picture.querySelectorAll(".step")]];
+      const { graphs, more } = graphsOf(whole.agent);
+      const pictures = graphs.map((graph) => {
+        const picture = graphOf(graph, (step) => show(beside, ...cardOfStep(step), ...(nodes.has(step.works) ? cardOf(nodes.get(step.works).agent) : [])));
+        walked.push([graph.steps, [...picture.querySelectorAll(".step")]]);
+        return picture;
       });
+      // A team that is a graph is drawn as such first, and its agents below.
+      const first = graphs.findIndex(({ agent }) => agent === whole.agent.name) === 0 ? pictures.splice(0, 1) : [];
+      drawings.prepend(...first);
+      drawings.append(...pictures, ...(more ? [h("p", { class: "quiet" }, `${counted(more, "more graph")} not drawn.`)] : []));
     } catch {
       show(definition, h("p", { class: "quiet" }, "The definition is the operator's."));
     }
@@ -50,7 +55,7 @@ export function team(place, { signal, tell }, name) {
       const open = await get(`/runs${query({ open: true, all: true, team: name, limit: 500 })}`, signal);
       const active = Map.groupBy(open.runs.filter((run) => run.status === "running"), (run) => run.agent);
       const waiting = Map.groupBy(open.runs.filter((run) => run.status === "waiting"), (run) => run.agent);
-      for (const [steps, boxes] of walked) boxes.forEach((box, place) => box.classList.toggle("lit", active.has(steps[place].agent) || waiting.has(steps[place].agent)));
+      for (const [steps, boxes] of walked) boxes.forEach((box, place) => box.classList.toggle("lit", active.has(steps[place].works) || waiting.has(steps[place].works)));
       for (const [agent, { box, badge, about }] of nodes) {
         const [at_work, waits] = [active.get(agent)?.length ?? 0, waiting.get(agent)?.length ?? 0];
         box.setAttribute("class", `node${at_work ? " lit" : waits ? " waits" : ""}`);
@@ -62,19 +67,18 @@ export function team(place, { signal, tell }, name) {
   return { title: name };
 }
 
-/** The agents that walk a graph, each with its nodes, the first one in front, and the edges between them. */
-function graphsOf(agent) {
-  const below = (agent.agents ?? []).flatMap(graphsOf);
-  const { name, entry, nodes } = agent.behavior ?? {};
-  if (name !== "graph" || !nodes) return below;
-  const leads = ({ then, on_failure: failed } = {}) => [
-    ...(typeof then === "string" ? [then] : Array.isArray(then) ? then.map((one) => one.to) : then?.all ?? []).map((to) => [to, false]), ...(failed ? [[failed, true]] : [])];
-  const names = [entry];
-  for (const at of names) for (const [to] of leads(nodes[at])) if (!names.includes(to)) names.push(to);
-  const kind = (node) => (node?.agent ? "model" : node?.tool ? "tool" : "step");
-  const steps = names.map((one, place) => ({ key: one, place, name: one, kind: kind(nodes[one]), agent: nodes[one]?.agent ?? nodes[one]?.tool ?? "", times: 1, open: 0, failed: 0 }));
-  const ways = names.flatMap((one, from) => leads(nodes[one]).map(([to, failed]) => ({ from, to: names.indexOf(to), times: 1, below: failed })));
-  return [[agent.name, steps, ways], ...below];
+/** The picture of a graph, and what of it is not drawn. */
+function graphOf({ title, steps, ways, left }, chosen) {
+  const missing = [left.nodes && counted(left.nodes, "node"), left.ways && counted(left.ways, "way")].filter(Boolean).join(" and ");
+  return h("section", {}, h("h2", {}, `Graph of ${title}`),
+    h("div", { class: "drawing", tabindex: "0", role: "region", "aria-label": `Graph of ${title}` }, drawGraph(steps, ways, (_, step) => chosen(step), `Nodes of the graph ${title}`)),
+    h("p", { class: "quiet small" }, `Dashed: on failure. Coloured: back to an earlier node.${missing ? ` Not drawn: ${missing}.` : ""}`));
+}
+
+function cardOfStep({ name, agent, leads, node }) {
+  const facts = [["Node", agent], ["Asks", node?.confirm], ["Result as", node?.into]].filter(([, value]) => value);
+  return [h("h2", {}, line(name, 200)), h("dl", { class: "facts" }, facts.map(([term, value]) => h("div", {}, h("dt", {}, term), h("dd", {}, line(value, 400))))),
+    leads.length ? [h("h3", {}, "Leads to"), h("ul", {}, leads.map((one) => h("li", {}, one)))] : null].filter(Boolean).flat();
 }
 
 function cardOf(agent) {
@@ -135,7 +139,7 @@ function draw(drawing, root, chosen) {
     s("rect", { width: BOX.width, height: BOX.height, rx: 10 }),
     s("text", { class: "name", x: BOX.width / 2, y: 24 }, line(agent.name, 20)),
     about, badge);
-    nodes.set(agent.name, { box, badge, about });
+    nodes.set(agent.name, { agent, box, badge, about });
     return box;
   });
   const rounds = [...topics].map(([topic, { x, y }]) => s("g", { class: "node topic", transform: `translate(${x} ${y})` },

@@ -46,6 +46,7 @@ pub const FILES: &[PageFile] = &[
     file!("compare.js", SCRIPT),
     file!("conversation.js", SCRIPT),
     file!("dom.js", SCRIPT),
+    file!("evaluations.js", SCRIPT),
     file!("folded.js", SCRIPT),
     file!("fork.js", SCRIPT),
     file!("format.js", SCRIPT),
@@ -61,6 +62,7 @@ pub const FILES: &[PageFile] = &[
     file!("system.js", SCRIPT),
     file!("team.js", SCRIPT),
     file!("timeline.js", SCRIPT),
+    file!("workflow.js", SCRIPT),
     file!("lamp.svg", SVG),
 ];
 

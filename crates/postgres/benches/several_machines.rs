@@ -17,6 +17,7 @@ mod server;
 
 use std::{
     fmt, fs,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -326,7 +327,7 @@ async fn ends(server: &Server, count: u64) {
                 let status = [RunStatus::Running, RunStatus::Answered][is_end];
                 let batches = (number..number + group).map(|number| {
                     let mut batch = sleeper(number, now());
-                    let row = batch.appends[0].row.as_mut().unwrap();
+                    let row = Arc::make_mut(batch.appends[0].row.as_mut().unwrap());
                     (row.status, row.wake_at) = (status, None);
                     batch
                 });
@@ -518,8 +519,8 @@ fn run_of(number: u64) -> RunId {
 
 fn session(number: u64) -> SessionId {
     SessionId {
-        team: "stepper".to_owned(),
-        key: format!("asleep-{number}"),
+        team: "stepper".into(),
+        key: format!("asleep-{number}").into(),
     }
 }
 

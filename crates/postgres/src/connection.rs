@@ -44,7 +44,7 @@ impl Address {
         if schema.is_empty() || schema.len() > 63 || !schema.chars().all(is_name) {
             let allowed = "small letters, digits and underscores, at most 63";
             return Err(unread(format!(
-                "the schema {schema:?} is no name of {allowed}"
+                "the schema {schema:?} is not a name of {allowed}"
             )));
         }
         if config.get_password().is_none()

@@ -14,6 +14,7 @@ mod news;
 mod node;
 mod ownership;
 mod process;
+mod query;
 mod reader;
 mod rows;
 mod schema;
@@ -21,6 +22,7 @@ mod statements;
 mod status;
 mod text;
 mod tls;
+mod vectors;
 mod wanted;
 mod work;
 
@@ -48,8 +50,10 @@ use self::{
     work::{Told, Work},
 };
 pub use self::{
+    query::Query,
     schema::SchemaVersion,
     status::{Lag, NodeStatus},
+    vectors::{VECTOR_TABLE, VectorKey, Vectors},
 };
 
 /// The options for opening a store.
@@ -57,16 +61,13 @@ pub use self::{
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// The schema of the tables, created if it does not exist. Small letters, digits and
-    /// underscores.
+    /// The schema of the tables, created if it does not exist. Small letters, digits and underscores.
     pub schema: String,
     /// The most concurrent reads, each with its own connection; at least 1.
     pub readers: usize,
-    /// How long a frozen or disconnected process keeps its journals, in milliseconds; at least 300.
-    /// The journals of a dead process are free at once.
+    /// How long a frozen or disconnected process keeps its journals, in milliseconds; at least 300. A dead one keeps none.
     pub lease_ms: u64,
-    /// How long a read waits for an unreachable database before it fails, in milliseconds. Commits
-    /// wait until the store is closed.
+    /// How long a read waits for an unreachable database before it fails, in milliseconds. Commits wait until the store is closed.
     pub patience_ms: u64,
     /// Whether opening a store makes its tables and migrates those of an earlier program. Without it such a store is
     /// refused as [`StoreError::TooOld`], and [`PostgresStore::migrate`] is called beforehand.

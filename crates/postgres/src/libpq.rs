@@ -124,7 +124,7 @@ fn of_url(url: &str) -> Result<BTreeMap<String, String>, String> {
         let decoded = percent_decode_str(text).decode_utf8();
         decoded
             .map(String::from)
-            .map_err(|_| "a parameter is no UTF-8".to_owned())
+            .map_err(|_| "a parameter is not UTF-8".to_owned())
     };
     let mut values = BTreeMap::new();
     for word in query.split('&').filter(|word| !word.is_empty()) {
@@ -143,7 +143,7 @@ fn of_url(url: &str) -> Result<BTreeMap<String, String>, String> {
         .map(|password| String::from_utf8(password.to_vec()));
     let password = password
         .transpose()
-        .map_err(|_| "its password is no UTF-8")?;
+        .map_err(|_| "its password is not UTF-8")?;
     set("password", password);
     set("user", config.get_user().map(str::to_owned));
     set("dbname", config.get_dbname().map(str::to_owned));
@@ -270,7 +270,7 @@ fn section(
             // Nothing of the line is shown: it may be a password.
             let (key, value) = line
                 .split_once('=')
-                .ok_or_else(|| format!("{} is no KEY=VALUE", at()))?;
+                .ok_or_else(|| format!("{} is not a KEY=VALUE", at()))?;
             if key.trim() == "service" {
                 return Err(format!("{}: a service cannot name another one", at()));
             }

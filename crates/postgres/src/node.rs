@@ -64,7 +64,7 @@ struct Told {
     address: Option<String>,
 }
 
-/// What this process knows of its lease.
+/// The knowledge of this process about its lease.
 #[derive(Clone, Copy, Debug)]
 struct Lease {
     term: u64,

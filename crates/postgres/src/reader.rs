@@ -159,7 +159,7 @@ impl Readers {
                 hash_map::Entry::Vacant(place) => {
                     let key = place.key().clone();
                     let odd = |_| {
-                        Fault::Damaged(format!("journal {key} is no run, but stands in a tree"))
+                        Fault::Damaged(format!("journal {key} is not a run, but stands in a tree"))
                     };
                     let run = key.parse().map_err(odd)?;
                     let sequence = count(row, 1)?;
@@ -294,7 +294,7 @@ impl Readers {
         let session = |row: &Row| {
             let key = text::read(row.try_get(0)?);
             let Ok(JournalId::Session(session)) = key.parse() else {
-                return Err(Fault::Damaged(format!("journal {key} is no session")));
+                return Err(Fault::Damaged(format!("journal {key} is not a session")));
             };
             Ok(SessionRow {
                 session,
@@ -384,7 +384,8 @@ impl Readers {
                 continue;
             };
             if !seen.contains(&of) {
-                let odd = |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is no run"));
+                let odd =
+                    |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is not a run"));
                 mailboxes.push(text::read(&of).parse().map_err(odd)?);
                 seen.insert(of);
             }

@@ -79,8 +79,8 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
         .map_err(|_| odd("parent"))?;
     let (team, key): (Option<&str>, Option<&str>) = (row.try_get(3)?, row.try_get(4)?);
     found.session = team.zip(key).map(|(team, key)| SessionId {
-        team: text::read(team),
-        key: text::read(key),
+        team: text::read(team).into(),
+        key: text::read(key).into(),
     });
     found.path = serde_json::from_str(row.try_get(7)?).map_err(|_| odd("path"))?;
     found.status = RunStatus::parse(row.try_get(8)?).ok_or_else(|| odd("status"))?;

@@ -1,4 +1,4 @@
-//! What the committer is asked for, and what it answers.
+//! The requests to the committer, and its answers.
 
 use std::io;
 

@@ -209,7 +209,7 @@ fn citation(text: &str) -> Option<(usize, Vec<&str>)> {
     (labels.iter().all(is_label) && !is_link).then_some((end + 2, labels))
 }
 
-/// A sentence without its citations, and their labels. A word in brackets that is no known label counts as a citation
+/// A sentence without its citations, and their labels. A word in brackets that is not a known label counts as a citation
 /// if it has a digit, or is after the sentence.
 fn without_citations(said: &str, is_known: impl Fn(&str) -> bool) -> (String, Vec<String>) {
     let (mut text, mut labels) = (String::new(), Vec::new());

@@ -67,7 +67,7 @@ pub(crate) async fn observe(
         Err(problem) => return problem.into_response(),
     };
     let Ok(value) = HeaderValue::from_str(&id) else {
-        return Problem::internal(&"a request's id is no header").into_response();
+        return Problem::internal(&"a request's id is not a header").into_response();
     };
     request.headers_mut().insert(REQUEST_ID, value.clone());
     let method = request.method().clone();

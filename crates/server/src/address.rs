@@ -15,7 +15,7 @@ use crate::problem::Problem;
 #[derive(Debug)]
 pub(crate) struct Path<T>(pub(crate) T);
 
-/// What stands behind the `?` of an address.
+/// The query behind the `?` of an address.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 

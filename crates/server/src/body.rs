@@ -263,7 +263,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
     parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Data => Problem::invalid(format!("the body: {error}")),
         _ => {
-            let detail = format!("the body is no JSON: {error}");
+            let detail = format!("the body is not JSON: {error}");
             Problem::new(StatusCode::BAD_REQUEST, "syntax", detail)
         }
     })

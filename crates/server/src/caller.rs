@@ -14,7 +14,7 @@ use crate::quotas::Quota;
 /// The longest subject and tenant, in bytes, in their escaped form as parts of a session's key.
 const MAX_NAME: usize = 200;
 
-/// What the holder of a key may do.
+/// The scopes of a key's holder.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -67,7 +67,7 @@ impl FromStr for Scope {
 
     fn from_str(word: &str) -> Result<Self, String> {
         let found = Self::ALL.into_iter().find(|scope| scope.as_str() == word);
-        found.ok_or_else(|| format!("{word:?} is no scope: read, run, tenant, metrics or admin"))
+        found.ok_or_else(|| format!("{word:?} is not a scope: read, run, tenant, metrics or admin"))
     }
 }
 
@@ -189,7 +189,7 @@ impl Caller {
             Self::Operator | Self::Reader { .. } => key.to_owned(),
             Self::Subject(holder) => format!("{}/{key}", holder.subject),
         };
-        let team = team.to_owned();
+        let (team, key) = (team.into(), key.into());
         SessionId { team, key }
     }
 
@@ -220,7 +220,7 @@ pub(crate) fn written(name: &str) -> Option<String> {
     (1..=MAX_NAME).contains(&text.len()).then_some(text)
 }
 
-/// What is wrong with the name of a key's subject or tenant; `None` for a valid one.
+/// The fault in the name of a key's subject or tenant; `None` for a valid one.
 pub(crate) fn fault_of_name(name: &str) -> Option<&'static str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "._@+-".contains(c);
     let fits = (1..=64).contains(&name.len()) && name.chars().all(fits);

@@ -29,7 +29,7 @@ const STREAMS: u32 = 100;
 /// The most bytes of a response of HTTP/2 that wait for its reader.
 const SEND_BYTES: usize = 64 << 10;
 
-/// What all connections share.
+/// The state that all connections share.
 pub(crate) struct Connections {
     /// Finds out by itself which version of HTTP a client speaks. It reads the first bytes for that, and then the read
     /// buffer of a connection of HTTP/1.1 is twice as big.

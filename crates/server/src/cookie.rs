@@ -31,7 +31,7 @@ pub(crate) fn key(headers: &HeaderMap) -> Option<&str> {
         .find_map(|(found, value)| (found == name).then_some(value))
 }
 
-/// The header that makes a browser keep this key; `None` for a text that is no key.
+/// The header that makes a browser keep this key; `None` for a text that is not a key.
 pub(crate) fn set(state: &State, headers: &HeaderMap, key: &str) -> Option<HeaderValue> {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     key.bytes().all(fits).then_some(())?;

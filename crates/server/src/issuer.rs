@@ -195,7 +195,7 @@ impl Issuer {
         let seconds = |name| {
             claims
                 .get(name)
-                .map(|time| time.as_f64().ok_or("a time is no number"))
+                .map(|time| time.as_f64().ok_or("a time is not a number"))
         };
         match seconds("exp").transpose()? {
             Some(exp) if now < exp + LEEWAY_S => {}

@@ -32,7 +32,7 @@ const PREFIX: &str = "glk_";
 /// Why the keys cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
+pub enum ApiKeyError {
     /// The file cannot be read or written.
     #[error("the keys in {path}: {source}")]
     File {
@@ -41,12 +41,12 @@ pub enum KeyError {
         /// Why.
         source: io::Error,
     },
-    /// The file is no file of keys.
-    #[error("{path} is no file of keys ({reason}); restore it, or delete it and give new keys")]
+    /// The file is not a file of keys.
+    #[error("{path} is not a file of keys ({reason}); restore it, or delete it and give new keys")]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// A key with these properties cannot be made.
@@ -56,6 +56,8 @@ pub enum KeyError {
     #[error("there is no key {0}; `ghostlight key list` lists those that there are")]
     Unknown(String),
 }
+
+ghostlight_actors::parts_of_system_error!(ApiKeyError);
 
 /// A key as it is stored, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,7 +71,7 @@ pub struct Key {
     /// The tenant of that subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
-    /// What its holder may do.
+    /// The scopes of its holder.
     pub scopes: Vec<Scope>,
     /// When it was made, in milliseconds since 1970.
     pub created_at_ms: u64,
@@ -98,7 +100,7 @@ impl Key {
     }
 }
 
-/// What a key is to be.
+/// The settings of a new key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeySpec {
@@ -107,7 +109,7 @@ pub struct KeySpec {
     /// The tenant of that subject, of the same characters. Subjects of two tenants are always different, even if their
     /// names are the same. It is the tenant that tokens of an [`Issuer`](crate::Issuer) name.
     pub tenant: Option<String>,
-    /// What its holder may do.
+    /// The scopes of its holder.
     pub scopes: Vec<Scope>,
     /// How long it is accepted; for ever, when left out.
     pub life: Option<Duration>,
@@ -135,7 +137,7 @@ impl KeySpec {
         ];
         for (what, name) in names {
             if let Some((name, fault)) = name.and_then(|name| Some((name, fault_of_name(name)?))) {
-                return Some(format!("{name:?} is no {what}: {fault}"));
+                return Some(format!("{name:?} is not a {what}: {fault}"));
             }
         }
         let is_admin = self.scopes.contains(&Scope::Admin);
@@ -220,7 +222,7 @@ impl KeyFile {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn list(&self) -> Result<Vec<Key>, KeyError> {
+    pub fn list(&self) -> Result<Vec<Key>, ApiKeyError> {
         match fs::metadata(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.failed(error)),
@@ -244,7 +246,7 @@ impl KeyFile {
         subject: &str,
         scopes: &[Scope],
         life: Option<Duration>,
-    ) -> Result<NewKey, KeyError> {
+    ) -> Result<NewKey, ApiKeyError> {
         let mut spec = KeySpec::new(subject, scopes);
         spec.life = life;
         self.make(&spec)
@@ -253,12 +255,12 @@ impl KeyFile {
     /// Makes a key.
     ///
     /// # Errors
-    /// [`KeyError::Invalid`] for a name with other characters, for no scopes, for a key with the scope `admin` that has
+    /// [`ApiKeyError::Invalid`] for a name with other characters, for no scopes, for a key with the scope `admin` that has
     /// a tenant or quotas, since it has no bounds, for one with the scope `tenant` that has no tenant or the scope
     /// `run`, and for one with quotas that lacks the scope `run`; and when the file cannot be written.
-    pub fn make(&self, spec: &KeySpec) -> Result<NewKey, KeyError> {
+    pub fn make(&self, spec: &KeySpec) -> Result<NewKey, ApiKeyError> {
         if let Some(fault) = spec.fault() {
-            return Err(KeyError::Invalid(fault));
+            return Err(ApiKeyError::Invalid(fault));
         }
         let (mut id, mut secret) = ([0; 6], [0; 32]);
         let random = SystemRandom::new();
@@ -296,24 +298,24 @@ impl KeyFile {
     /// Revokes a key by its id. A second revocation changes nothing.
     ///
     /// # Errors
-    /// [`KeyError::Unknown`], and when the file cannot be written.
-    pub fn revoke(&self, id: &str) -> Result<Key, KeyError> {
+    /// [`ApiKeyError::Unknown`], and when the file cannot be written.
+    pub fn revoke(&self, id: &str) -> Result<Key, ApiKeyError> {
         let mut revoked = None;
         self.change(|keys| {
             let key = keys.iter_mut().find(|key| key.id == id);
-            let key = key.ok_or_else(|| KeyError::Unknown(id.to_owned()))?;
+            let key = key.ok_or_else(|| ApiKeyError::Unknown(id.to_owned()))?;
             key.revoked_at_ms.get_or_insert_with(now_ms);
             revoked = Some(key.clone());
             Ok(())
         })?;
-        revoked.ok_or_else(|| KeyError::Unknown(id.to_owned()))
+        revoked.ok_or_else(|| ApiKeyError::Unknown(id.to_owned()))
     }
 
     /// Replaces the file as a whole: a reader sees it as it was or as it is, never in between.
     fn change(
         &self,
-        change: impl FnOnce(&mut Vec<Key>) -> Result<(), KeyError>,
-    ) -> Result<(), KeyError> {
+        change: impl FnOnce(&mut Vec<Key>) -> Result<(), ApiKeyError>,
+    ) -> Result<(), ApiKeyError> {
         let failed = |error| self.failed(error);
         // Of two commands at once, neither may lose the other's change.
         let lock = fs::File::options()
@@ -350,7 +352,7 @@ impl KeyFile {
     }
 
     /// The caller with this key; `None` for a key that is not accepted.
-    pub(crate) async fn caller(&self, text: &str) -> Result<Option<Caller>, KeyError> {
+    pub(crate) async fn caller(&self, text: &str) -> Result<Option<Caller>, ApiKeyError> {
         let parts = text
             .strip_prefix(PREFIX)
             .and_then(|rest| rest.split_once('_'));
@@ -386,7 +388,7 @@ impl KeyFile {
     }
 
     /// The keys, read within this time.
-    async fn read_within(&self, fresh: Duration) -> Result<Arc<Vec<Key>>, KeyError> {
+    async fn read_within(&self, fresh: Duration) -> Result<Arc<Vec<Key>>, ApiKeyError> {
         let mut read = self.read.lock().await;
         if let Some(read) = read.as_ref().filter(|read| read.at.elapsed() < fresh) {
             return Ok(read.keys.clone());
@@ -414,14 +416,14 @@ impl KeyFile {
         Ok(keys)
     }
 
-    fn failed(&self, source: io::Error) -> KeyError {
+    fn failed(&self, source: io::Error) -> ApiKeyError {
         let path = self.path.clone();
-        KeyError::File { path, source }
+        ApiKeyError::File { path, source }
     }
 
-    fn unreadable(&self, reason: String) -> KeyError {
+    fn unreadable(&self, reason: String) -> ApiKeyError {
         let path = self.path.clone();
-        KeyError::Unreadable { path, reason }
+        ApiKeyError::Unreadable { path, reason }
     }
 }
 

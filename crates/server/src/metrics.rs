@@ -78,17 +78,17 @@ impl Metrics {
             ),
         ];
         for (name, help, gauge) in gauges {
-            let value = gauge.load(Ordering::Relaxed);
-            let _ = write!(
-                text,
-                "# HELP {name} {help}\n# TYPE {name} gauge\n{name} {value}\n"
+            single(
+                &mut text,
+                name,
+                help,
+                "gauge",
+                gauge.load(Ordering::Relaxed),
             );
         }
         let name = "ghostlight_http_request_duration_seconds";
-        let _ = write!(
-            text,
-            "# HELP {name} The time to a response's head.\n# TYPE {name} histogram\n"
-        );
+        let help = "The time to a response's head.";
+        describe(&mut text, name, help, "histogram");
         for ((method, route, status), requests) in self.requests.lock().iter() {
             let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
             for (within, bound) in requests.within.iter().zip(BUCKETS) {
@@ -103,15 +103,33 @@ impl Metrics {
     }
 }
 
+/// Begins a metric in the text format of Prometheus.
+fn describe(text: &mut String, name: &str, help: &str, kind: &str) {
+    // Writing to a text cannot fail.
+    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+}
+
+/// A metric that has one value.
+pub(crate) fn single(
+    text: &mut String,
+    name: &str,
+    help: &str,
+    kind: &str,
+    value: impl fmt::Display,
+) {
+    describe(text, name, help, kind);
+    let _ = writeln!(text, "{name} {value}");
+}
+
 /// The actors below the root of a System and its live runs, as they stand now. It reads no store.
 pub(crate) async fn of_actors(system: &System) -> String {
-    let name = "ghostlight_live_runs";
+    let mut text = String::new();
     let help = "Root runs that are live in this process.";
     let live = system.load().live_runs;
-    let mut text = format!("# HELP {name} {help}\n# TYPE {name} gauge\n{name} {live}\n");
+    single(&mut text, "ghostlight_live_runs", help, "gauge", live);
     let name = "ghostlight_actor_restarts_total";
     let help = "How often the root supervisor restarted an actor.";
-    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} counter\n");
+    describe(&mut text, name, help, "counter");
     for child in system.tree().await {
         let id = child.id.replace('\\', "\\\\").replace('"', "\\\"");
         let (id, restarts) = (id.replace('\n', "\\n"), child.restarts);

@@ -18,7 +18,7 @@ pub struct PageFile {
     pub path: &'static str,
     /// Its media type.
     pub media_type: &'static str,
-    /// What it holds.
+    /// Its content.
     pub content: &'static str,
 }
 

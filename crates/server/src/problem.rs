@@ -21,7 +21,7 @@ pub struct Problem {
     title: String,
     /// The HTTP status.
     status: u16,
-    /// What happened, and what to do next.
+    /// The reason, and what to do next.
     detail: String,
     /// The request's id, as the server's log has it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ impl Problem {
         StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
-    /// What happened, and what to do next.
+    /// The reason, and what to do next.
     pub fn detail(&self) -> &str {
         &self.detail
     }
@@ -132,9 +132,13 @@ impl From<SystemError> for Problem {
             | SystemError::Unwritable { .. } => Self::invalid(detail()),
             SystemError::Answer { error, .. } => match error {
                 AnswerError::Unfit { .. } => Self::invalid(detail()),
+                AnswerError::Repeated { .. } => {
+                    Self::new(StatusCode::CONFLICT, "answered", detail())
+                }
                 _ => Self::conflict(detail()),
             },
             SystemError::Asking { .. }
+            | SystemError::NobodyAnswers { .. }
             | SystemError::Ended(_)
             | SystemError::UnderWay { .. }
             | SystemError::SessionExists { .. }

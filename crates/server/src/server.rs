@@ -18,6 +18,8 @@ use axum::{
 #[cfg(feature = "a2a")]
 use ghostlight_a2a::CardSigner;
 use ghostlight_actors::actor::System;
+#[cfg(feature = "evals")]
+use ghostlight_evals::Evaluation;
 use ring::hmac;
 use rustls::ServerConfig;
 use serde_json::Value;
@@ -48,7 +50,7 @@ use crate::{
     peers::Peers,
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
-    settings::{Callers, SettingError},
+    settings::{Callers, ServerOptionsError},
     subjects::Subjects,
     variables::Variables,
     webhooks,
@@ -84,6 +86,8 @@ pub struct Server {
     services: Vec<Nested>,
     added: Option<Added>,
     variables: Variables,
+    #[cfg(feature = "evals")]
+    evaluations: Vec<Arc<Evaluation>>,
     #[cfg(feature = "deliveries")]
     deliveries: Option<Deliveries>,
 }
@@ -116,6 +120,8 @@ impl Server {
             services: Vec::new(),
             added: None,
             variables: Variables::default(),
+            #[cfg(feature = "evals")]
+            evaluations: Vec::new(),
             #[cfg(feature = "deliveries")]
             deliveries: None,
         }
@@ -273,6 +279,15 @@ impl Server {
         self
     }
 
+    /// Shows the operator this evaluation, scored anew from the System's store whenever somebody looks: no model is asked, and
+    /// programs that score are run.
+    #[cfg(feature = "evals")]
+    #[must_use]
+    pub fn evaluation(mut self, evaluation: impl Into<Arc<Evaluation>>) -> Self {
+        self.evaluations.push(evaluation.into());
+        self
+    }
+
     /// Posts what becomes of runs to other programs: the notifications of teams, and the answers of webhooks that want them
     /// posted. Without it neither is posted. It begins when the server [serves](Self::serve) or [delivers](Self::deliver).
     #[cfg(feature = "deliveries")]
@@ -321,7 +336,7 @@ impl Server {
     ///
     /// # Errors
     /// The first setting that could have none.
-    pub fn check(&self) -> Result<(), SettingError> {
+    pub fn check(&self) -> Result<(), ServerOptionsError> {
         #[cfg(feature = "anp")]
         let has_identities = self.identities.is_some();
         #[cfg(not(feature = "anp"))]
@@ -331,11 +346,11 @@ impl Server {
         let mut quotas = self.quotas.iter();
         quotas.try_for_each(|(whose, _)| callers.check_quota(*whose))?;
         let mut hosts = self.hosts.iter();
-        hosts.try_for_each(|name| SettingError::check_host(name))?;
+        hosts.try_for_each(|name| ServerOptionsError::check_host(name))?;
         let mut origins = self.origins.iter();
-        origins.try_for_each(|origin| SettingError::check_origin(origin))?;
+        origins.try_for_each(|origin| ServerOptionsError::check_origin(origin))?;
         let address = self.address.as_deref();
-        address.map_or(Ok(()), SettingError::check_address)
+        address.map_or(Ok(()), ServerOptionsError::check_address)
     }
 
     /// Serves until `stop` is done. Then it accepts no more connections, ends event streams and requests that wait for
@@ -395,6 +410,8 @@ impl Server {
             metrics: Arc::default(),
             added: self.added.clone(),
             variables: self.variables,
+            #[cfg(feature = "evals")]
+            evaluations: self.evaluations.iter().cloned().map(Into::into).collect(),
             readings: api::Readings::default(),
             stopping: CancellationToken::new(),
             hosts,
@@ -421,7 +438,7 @@ impl Server {
         let endpoints = crate::anp::endpoints(endpoints);
         let (router, mut list, document) = endpoints.finish();
         let _ = state.openapi.set(document);
-        // The page's files are added beside the endpoints: they are no part of the interface, and hold no data.
+        // The page's files are added beside the endpoints: they are not part of the interface, and hold no data.
         let router = self.page.iter().fold(router, |router, &file| {
             let about = "A file of the page.";
             list.push(Endpoint::new(Method::GET, file.path, Access::Public, about));

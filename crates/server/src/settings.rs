@@ -7,7 +7,7 @@ use crate::quotas::QuotaFor;
 /// Why a setting is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettingError {
+pub enum ServerOptionsError {
     /// No caller could ever use the quota.
     #[error(
         "a quota of each {} bounds nobody here, since no caller has {}: ask for keys or tokens, or give a quota of the team",
@@ -17,19 +17,21 @@ pub enum SettingError {
     Quota(QuotaFor),
     /// No request could ever name the host.
     #[error(
-        "{0:?} is no name that a request has as its host: give the name alone, such as agents.example.org"
+        "{0:?} is not a name that a request has as its host: give the name alone, such as agents.example.org"
     )]
     Host(String),
     /// No browser could ever send the origin.
     #[error(
-        "{0:?} is no origin as browsers send it: give the scheme and the host in small letters, with the port where it is \
+        "{0:?} is not an origin as browsers send it: give the scheme and the host in small letters, with the port where it is \
          not the usual one, and nothing behind it, such as https://example.org"
     )]
     Origin(String),
     /// No client could ever reach the server at the address.
-    #[error("{0:?} is no address of a server: give one such as https://agents.example.org")]
+    #[error("{0:?} is not an address of a server: give one such as https://agents.example.org")]
     Address(String),
 }
+
+ghostlight_actors::parts_of_system_error!(ServerOptionsError);
 
 /// The kinds of callers that a server lets in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,22 +60,22 @@ impl Callers {
     /// Checks that a quota bounds any of them.
     ///
     /// # Errors
-    /// [`SettingError::Quota`] where it bounds nobody.
-    pub fn check_quota(self, whose: QuotaFor) -> Result<(), SettingError> {
+    /// [`ServerOptionsError::Quota`] where it bounds nobody.
+    pub fn check_quota(self, whose: QuotaFor) -> Result<(), ServerOptionsError> {
         let bounds = match whose {
             QuotaFor::Team | QuotaFor::Session => true,
             QuotaFor::Subject | QuotaFor::SubjectAndTeam => self.have_subjects,
             QuotaFor::Tenant => self.have_tenants,
         };
-        bounds.then_some(()).ok_or(SettingError::Quota(whose))
+        bounds.then_some(()).ok_or(ServerOptionsError::Quota(whose))
     }
 }
 
-impl SettingError {
+impl ServerOptionsError {
     /// Checks a name under which a server is to answer.
     ///
     /// # Errors
-    /// [`SettingError::Host`] for a text with a scheme, a port or a path.
+    /// [`ServerOptionsError::Host`] for a text with a scheme, a port or a path.
     pub fn check_host(name: &str) -> Result<(), Self> {
         let bracketed = name
             .strip_prefix('[')
@@ -90,7 +92,7 @@ impl SettingError {
     /// Checks an origin whose pages are to be let in.
     ///
     /// # Errors
-    /// [`SettingError::Origin`] for a text that browsers never send.
+    /// [`ServerOptionsError::Origin`] for a text that browsers never send.
     pub fn check_origin(origin: &str) -> Result<(), Self> {
         let is_origin = parts(origin).is_some_and(|(scheme, host, port)| {
             let usual = if scheme == "https" { 443 } else { 80 };
@@ -106,7 +108,7 @@ impl SettingError {
     /// Checks the address at which clients reach a server.
     ///
     /// # Errors
-    /// [`SettingError::Address`] for a text that is no address of HTTP.
+    /// [`ServerOptionsError::Address`] for a text that is not an address of HTTP.
     pub fn check_address(address: &str) -> Result<(), Self> {
         let authority = address.find("://").map_or(0, |at| at + 3);
         let end = address[authority..].find('/').map(|at| authority + at);
@@ -175,13 +177,13 @@ mod tests {
     #[test]
     fn a_host_an_origin_and_an_address_have_the_form_in_which_they_come() {
         for fine in ["agents.example.org", "localhost", "127.0.0.1", "[::1]"] {
-            SettingError::check_host(fine).unwrap();
+            ServerOptionsError::check_host(fine).unwrap();
         }
         for wrong in ["", "a:80", "https://a", "a/b", "::1", "*", "a b"] {
-            SettingError::check_host(wrong).unwrap_err();
+            ServerOptionsError::check_host(wrong).unwrap_err();
         }
         for fine in ["https://a.example", "http://a:8080", "http://[::1]:3000"] {
-            SettingError::check_origin(fine).unwrap();
+            ServerOptionsError::check_origin(fine).unwrap();
         }
         for wrong in [
             "a.example",
@@ -194,13 +196,13 @@ mod tests {
             "https://",
             "ftp://a",
         ] {
-            SettingError::check_origin(wrong).unwrap_err();
+            ServerOptionsError::check_origin(wrong).unwrap_err();
         }
         for fine in ["https://a.example", "https://a.example/x", "http://a:1/x/"] {
-            SettingError::check_address(fine).unwrap();
+            ServerOptionsError::check_address(fine).unwrap();
         }
         for wrong in ["a.example", "https://", "https://a?b", "//a", "https:/a"] {
-            SettingError::check_address(wrong).unwrap_err();
+            ServerOptionsError::check_address(wrong).unwrap_err();
         }
     }
 }

@@ -8,7 +8,7 @@ use super::container::{self, Attempt};
 use super::cursor::{Cursor, is_blank};
 use super::markup;
 use super::quoted::{self, Place, Role};
-use super::reading::{ReadError, ReadOptions, Reading, Repair, RepairKind};
+use super::reading::{JsonError, ReadOptions, Reading, Repair, RepairKind};
 use super::scalar;
 
 /// A value, and whether it was in a code fence for JSON.
@@ -44,7 +44,7 @@ struct Fence {
 pub(super) fn find(
     cursor: &mut Cursor<'_>,
     limits: &ReadOptions,
-) -> Result<Vec<Candidate>, ReadError> {
+) -> Result<Vec<Candidate>, JsonError> {
     // The content of one pair of quotes is one string, whatever it contains.
     let whole = cursor.at..cursor.end();
     if cursor.peek(cursor.after_blanks(cursor.at)) == Some(b'"')
@@ -76,7 +76,7 @@ pub(super) fn find(
             }));
     }
     match scan.unfinished {
-        Some(at) if scan.found.is_empty() => Err(ReadError::UnfinishedThought { at }),
+        Some(at) if scan.found.is_empty() => Err(JsonError::UnfinishedThought { at }),
         _ => Ok(scan.found),
     }
 }
@@ -93,7 +93,7 @@ struct Scan<'c, 't> {
 }
 
 impl Scan<'_, '_> {
-    fn run(&mut self) -> Result<(), ReadError> {
+    fn run(&mut self) -> Result<(), JsonError> {
         while let Some(byte) = self.cursor.here() {
             let at = self.cursor.at;
             match byte {
@@ -106,14 +106,14 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    fn container(&mut self) -> Result<(), ReadError> {
+    fn container(&mut self) -> Result<(), JsonError> {
         let is_fenced = self.fence.as_ref().is_some_and(|fence| fence.is_json);
         match container::read(self.cursor, self.limits, self.fence.is_some())? {
             Attempt::Nothing(resume) => self.cursor.at = resume,
             Attempt::Value(reading) => {
                 let limit = self.limits.values;
                 if self.found.len() >= limit {
-                    return Err(ReadError::TooManyValues {
+                    return Err(JsonError::TooManyValues {
                         at: reading.span.start,
                         limit,
                     });

@@ -10,7 +10,7 @@ use super::cursor::{Cursor, is_blank};
 use super::false_start;
 use super::markup;
 use super::quoted::{self, Place, Quoted, Role};
-use super::reading::{MAX_DEPTH, MAX_REPAIRS, ReadError, ReadOptions, Reading, Repair, RepairKind};
+use super::reading::{JsonError, MAX_DEPTH, MAX_REPAIRS, ReadOptions, Reading, Repair, RepairKind};
 use super::scalar;
 
 /// The result of looking for a value at an opening bracket.
@@ -27,7 +27,7 @@ pub(super) fn read(
     cursor: &mut Cursor<'_>,
     limits: &ReadOptions,
     is_fenced: bool,
-) -> Result<Attempt, ReadError> {
+) -> Result<Attempt, JsonError> {
     if let Some(resume) = false_start::after_false_start(cursor) {
         return Ok(Attempt::Nothing(resume));
     }
@@ -86,7 +86,7 @@ struct Reader<'c, 't> {
 
 impl Reader<'_, '_> {
     /// Takes the next token, of whatever kind.
-    fn advance(&mut self) -> Result<(), ReadError> {
+    fn advance(&mut self) -> Result<(), JsonError> {
         self.skip_blanks_and_comments();
         let at = self.cursor.at;
         let Some(character) = self.cursor.character(at) else {
@@ -119,7 +119,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    fn opening_bracket(&mut self) -> Result<(), ReadError> {
+    fn opening_bracket(&mut self) -> Result<(), JsonError> {
         if self.role() != Role::Key {
             return self.open();
         }
@@ -135,10 +135,10 @@ impl Reader<'_, '_> {
     }
 
     /// Opens the level of the bracket at the cursor.
-    fn open(&mut self) -> Result<(), ReadError> {
+    fn open(&mut self) -> Result<(), JsonError> {
         let at = self.cursor.at;
         if self.stack.len() >= self.depth {
-            return Err(ReadError::TooDeep {
+            return Err(JsonError::TooDeep {
                 at,
                 limit: self.depth,
             });

@@ -12,7 +12,7 @@
 //! let reading = read(answer)?;
 //! assert_eq!(reading.value, serde_json::json!({"city": "Oslo", "rain": true}));
 //! assert!(reading.repairs.iter().any(|repair| repair.kind == RepairKind::TrailingComma));
-//! # Ok::<(), ghostlight_structured_output::ReadError>(())
+//! # Ok::<(), ghostlight_structured_output::JsonError>(())
 //! ```
 //!
 //! [`read`] picks one value, [`read_all`] returns each, [`parse`] picks the one that fits a type,
@@ -59,7 +59,7 @@ use candidates::Candidate;
 use cursor::{Cursor, is_blank};
 pub use mismatch::{Mismatch, Mismatches};
 pub use reading::{
-    MAX_DEPTH, MAX_REPAIRS, ParseError, ReadError, ReadOptions, Reading, Repair, RepairKind,
+    JsonError, MAX_DEPTH, MAX_REPAIRS, ParseError, ReadOptions, Reading, Repair, RepairKind,
 };
 pub use schema::{OutputError, OutputSchema, SchemaError};
 pub use strict_form::{NotStrict, strict_form};
@@ -71,8 +71,8 @@ pub use strict_form::{NotStrict, strict_form};
 ///
 /// # Errors
 ///
-/// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read(text: &str) -> Result<Reading, ReadError> {
+/// [`JsonError`], if there is no JSON or it is beyond the limits.
+pub fn read(text: &str) -> Result<Reading, JsonError> {
     read_within(text, &ReadOptions::default())
 }
 
@@ -80,13 +80,13 @@ pub fn read(text: &str) -> Result<Reading, ReadError> {
 ///
 /// # Errors
 ///
-/// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read_within(text: &str, limits: &ReadOptions) -> Result<Reading, ReadError> {
+/// [`JsonError`], if there is no JSON or it is beyond the limits.
+pub fn read_within(text: &str, limits: &ReadOptions) -> Result<Reading, JsonError> {
     let found = find(text, limits)?;
     let best = found
         .into_iter()
         .max_by_key(Candidate::preference)
-        .ok_or(ReadError::NoValue)?;
+        .ok_or(JsonError::NoValue)?;
     Ok(with_text_around(text, best.reading))
 }
 
@@ -97,8 +97,8 @@ pub fn read_within(text: &str, limits: &ReadOptions) -> Result<Reading, ReadErro
 ///
 /// # Errors
 ///
-/// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
+/// [`JsonError`], if there is no JSON or it is beyond the limits.
+pub fn read_all(text: &str) -> Result<Vec<Reading>, JsonError> {
     read_all_within(text, &ReadOptions::default())
 }
 
@@ -106,11 +106,11 @@ pub fn read_all(text: &str) -> Result<Vec<Reading>, ReadError> {
 ///
 /// # Errors
 ///
-/// [`ReadError`], if there is no JSON or it is beyond the limits.
-pub fn read_all_within(text: &str, limits: &ReadOptions) -> Result<Vec<Reading>, ReadError> {
+/// [`JsonError`], if there is no JSON or it is beyond the limits.
+pub fn read_all_within(text: &str, limits: &ReadOptions) -> Result<Vec<Reading>, JsonError> {
     let found = find(text, limits)?;
     if found.is_empty() {
-        return Err(ReadError::NoValue);
+        return Err(JsonError::NoValue);
     }
     Ok(found
         .into_iter()
@@ -145,7 +145,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ParseError> {
             return Ok(wanted);
         }
     }
-    let source = likeliest.ok_or(ReadError::NoValue)?;
+    let source = likeliest.ok_or(JsonError::NoValue)?;
     Err(ParseError::Shape {
         candidates: found.len(),
         source,
@@ -172,9 +172,9 @@ fn deserialize<T: DeserializeOwned>(text: &str, reading: &Reading) -> Result<T, 
 ///
 /// # Errors
 ///
-/// [`ReadError::NoValue`] and [`ReadError::UnfinishedThought`] while no value has begun; other
-/// [`ReadError`]s if the text is beyond the default [`ReadOptions`].
-pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
+/// [`JsonError::NoValue`] and [`JsonError::UnfinishedThought`] while no value has begun; other
+/// [`JsonError`]s if the text is beyond the default [`ReadOptions`].
+pub fn complete(partial_text: &str) -> Result<Reading, JsonError> {
     let limits = ReadOptions::default();
     check_length(partial_text, &limits)?;
     let word = || candidates::begun_word(partial_text);
@@ -185,14 +185,14 @@ pub fn complete(partial_text: &str) -> Result<Reading, ReadError> {
             found.into_iter().next().map(|candidate| candidate.reading)
         }
     };
-    let reading = begun.ok_or(ReadError::NoValue)?;
+    let reading = begun.ok_or(JsonError::NoValue)?;
     Ok(with_text_around(partial_text, reading))
 }
 
 /// The depth to which `serde_json` reads; deeper texts are read by our own reader.
 const STRICT_DEPTH: usize = 127;
 
-fn find(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, ReadError> {
+fn find(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, JsonError> {
     check_length(text, limits)?;
     if let Some(reading) = strict(text, limits) {
         return Ok(vec![Candidate {
@@ -203,13 +203,13 @@ fn find(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, ReadError> {
     tolerant(text, limits)
 }
 
-fn tolerant(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, ReadError> {
+fn tolerant(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, JsonError> {
     candidates::find(&mut Cursor::new(text, 0..text.len()), limits)
 }
 
-fn check_length(text: &str, limits: &ReadOptions) -> Result<(), ReadError> {
+fn check_length(text: &str, limits: &ReadOptions) -> Result<(), JsonError> {
     if text.len() > limits.bytes {
-        return Err(ReadError::TooLong {
+        return Err(JsonError::TooLong {
             bytes: text.len(),
             limit: limits.bytes,
         });

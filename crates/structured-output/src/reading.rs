@@ -60,7 +60,7 @@ impl Reading {
 /// One repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repair {
-    /// What was wrong.
+    /// The fault.
     pub kind: RepairKind,
     /// The place in the text, in bytes; empty where something was missing.
     pub span: Range<usize>,
@@ -114,7 +114,7 @@ pub enum RepairKind {
 /// Why a text could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum JsonError {
     /// Nothing in the text is a JSON value.
     #[error("no JSON value in the text: ask for an object or array and nothing else")]
     NoValue,
@@ -159,7 +159,7 @@ pub enum ReadError {
 pub enum ParseError {
     /// No JSON value could be read at all.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] JsonError),
     /// There is JSON, but none of it has the wanted shape.
     #[error("none of {candidates} JSON value(s) has the wanted shape; the likeliest: {source}")]
     Shape {

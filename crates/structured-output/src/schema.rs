@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::mismatch::{self, Mismatches};
-use super::reading::{ReadError, ReadOptions, Reading};
+use super::reading::{JsonError, ReadOptions, Reading};
 use super::references;
 use super::strict_form::{NotStrict, strict_form};
 
@@ -173,7 +173,7 @@ impl OutputSchema {
                 }
             }
         }
-        Err(likeliest.unwrap_or(OutputError::Read(ReadError::NoValue)))
+        Err(likeliest.unwrap_or(OutputError::Read(JsonError::NoValue)))
     }
 
     /// Reads `text` as a `T`, the type that the schema was made from.
@@ -251,7 +251,7 @@ pub enum SchemaError {
     Invalid {
         /// Its name.
         name: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
@@ -262,7 +262,7 @@ pub enum SchemaError {
 pub enum OutputError {
     /// No JSON value could be read at all.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Read(#[from] JsonError),
     /// There is JSON, but none of it fits the schema. Holds the faults of the likeliest value.
     #[error("{mismatches}{}", if *is_truncated { "\nThe JSON was cut off before its end." } else { "" })]
     Shape {

@@ -73,7 +73,7 @@ pub(super) struct ChildLife {
     waits: Waits,
 }
 
-/// What waits for the end of a life, as long as it is not dropped.
+/// The guard that waits for the end of a life, as long as it is not dropped.
 #[derive(Debug)]
 enum Waits {
     /// A task, which may have to start the child first.

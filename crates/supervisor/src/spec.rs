@@ -400,13 +400,13 @@ pub enum SpecError {
     /// The back-off's factor is below 1 or not a number.
     #[error("the back-off's factor is {factor}; give a finite number of at least 1")]
     BackoffFactor {
-        /// What was given.
+        /// The given value.
         factor: f64,
     },
     /// The back-off's jitter is not a share.
     #[error("the back-off's jitter is {jitter}; give a share from 0 to 1")]
     BackoffJitter {
-        /// What was given.
+        /// The given value.
         jitter: f64,
     },
     /// A permanent child never ends for good, so its end cannot be significant.

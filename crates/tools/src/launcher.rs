@@ -185,7 +185,7 @@ pub(crate) fn find() -> Option<PathBuf> {
     folders.find_map(|folder: &Path| Some(folder.join(&name)).filter(|path| path.is_file()))
 }
 
-/// What is installed for all accounts: the folders of `/usr`. `/usr/local/etc` holds settings, and keys among them.
+/// The folders that are installed for all accounts: those of `/usr`. `/usr/local/etc` holds settings, and keys among them.
 pub(crate) fn installed() -> Vec<PathBuf> {
     let inside = |folder: &str, but: &str| {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -235,7 +235,7 @@ fn asked(arguments: Vec<std::ffi::OsString>) -> Result<ExitCode, String> {
         writeln!(std::io::stdout(), "{said}").map_err(|error| error.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let wanted = wanted.to_str().ok_or("what is wanted is no text")?;
+    let wanted = wanted.to_str().ok_or("what is wanted is not text")?;
     let program = arguments.next().ok_or("there is no command")?;
     if wanted == ALONE {
         let (memory, program) = (program, arguments.next().ok_or("there is no command")?);

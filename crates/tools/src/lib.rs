@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod blocking;
 #[cfg(all(feature = "code", unix))]
 pub mod code;
 pub mod files;
@@ -10,7 +11,6 @@ pub mod openapi;
 pub mod skills;
 #[cfg(unix)]
 pub mod terminal;
-mod typed;
 pub mod web;
 
 #[cfg(all(feature = "code", unix))]

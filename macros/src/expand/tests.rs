@@ -61,7 +61,7 @@ fn each_mistake_is_named_with_its_remedy_where_it_is_made() {
         (
             "",
             documented("fn f(#[default] a: ToolContext)"),
-            "no argument",
+            "not an argument",
             "#[default]",
         ),
         (

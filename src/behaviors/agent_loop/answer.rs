@@ -1,11 +1,12 @@
 //! Answers: as text, as a call of the finishing tool, and against a schema.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use ghostlight_actors::{
     definition::PinnedAgent,
     vocabulary::{self, AgentError, Effect, ToolCall, ToolDefinition},
 };
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -33,6 +34,13 @@ impl FinishMode {
         self != Self::Text
     }
 }
+
+/// How many compiled schemas are kept: one for each agent that works at the same time.
+const KEPT: usize = 64;
+
+/// The schemas of agents' answers, compiled.
+static COMPILED: Mutex<VecDeque<(Arc<vocabulary::OutputSchema>, Arc<AnswerSchema>)>> =
+    Mutex::new(VecDeque::new());
 
 /// The schema of an answer, for the server and for the check of the answer.
 #[derive(Clone, Debug)]
@@ -63,15 +71,27 @@ impl AnswerSchema {
         Self { sent, held }
     }
 
-    /// The schema of the agent's answer, if it has one.
-    pub(super) fn of(agent: &PinnedAgent) -> Result<Option<Self>, AgentError> {
+    /// The schema of the agent's answer, if it has one. The runs of an agent share it.
+    pub(super) fn of(agent: &PinnedAgent) -> Result<Option<Arc<Self>>, AgentError> {
         let Some(output) = &agent.output else {
             return Ok(None);
         };
+        let is_known =
+            |known: &&(Arc<vocabulary::OutputSchema>, Arc<Self>)| Arc::ptr_eq(&known.0, output);
+        if let Some((_, schema)) = COMPILED.lock().iter().find(is_known) {
+            return Ok(Some(schema.clone()));
+        }
+        // Compiled outside of the lock: a large schema keeps no other run waiting.
         let schema = Self::new(&output.name, output.schema.clone()).map_err(|error| {
             let agent = &agent.spec.name;
             AgentError::failed(format!("the output schema of agent {agent}: {error}"))
         })?;
+        let schema = Arc::new(schema);
+        let mut compiled = COMPILED.lock();
+        if compiled.len() >= KEPT {
+            compiled.pop_front();
+        }
+        compiled.push_back((output.clone(), schema.clone()));
         Ok(Some(schema))
     }
 
@@ -137,7 +157,7 @@ pub(super) fn finish_answer(
     let arguments = call
         .arguments
         .value()
-        .map_err(|error| format!("Not finished: the arguments are no JSON: {error}."))?;
+        .map_err(|error| format!("Not finished: the arguments are not JSON: {error}."))?;
     let answer = match arguments.get("answer") {
         Some(Value::String(text)) => text.clone(),
         Some(value) if output.is_some() => value.to_string(),
@@ -157,6 +177,10 @@ pub(super) fn finish_answer(
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use ghostlight_actors::definition::{AgentSpec, Pinned, TeamSpec};
+
     use super::*;
 
     fn finish(arguments: Value) -> ToolCall {
@@ -181,8 +205,23 @@ mod tests {
         assert!(
             finish_answer(&broken, true, None)
                 .unwrap_err()
-                .contains("no JSON")
+                .contains("not JSON")
         );
+    }
+
+    #[test]
+    fn the_runs_of_an_agent_share_its_compiled_schema() {
+        let agent = |name: &str| {
+            let mut spec = AgentSpec::new(name);
+            spec.output = Some(json!({"type": "object"}));
+            let pinned = Pinned::new(TeamSpec::new(spec), BTreeMap::new());
+            pinned.agent(name, None).unwrap()
+        };
+        let (one, other) = (agent("one"), agent("other"));
+        let schema = |agent: &PinnedAgent| AnswerSchema::of(agent).unwrap().unwrap();
+        assert!(Arc::ptr_eq(&schema(&one), &schema(&one)));
+        assert!(!Arc::ptr_eq(&schema(&one), &schema(&other)));
+        assert_eq!(schema(&other).sent().name, "other_answer");
     }
 
     #[test]

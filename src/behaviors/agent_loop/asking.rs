@@ -39,7 +39,11 @@ impl AgentLoop<'_> {
             }
             as_sent(&*format, request)
         };
-        let response = self.cx.model_at(self.moment(), request, ready).await;
+        let response = self
+            .cx
+            .loop_context()
+            .model_at(self.moment(), request, ready)
+            .await;
         self.turn.offered = offered;
         response
     }
@@ -82,6 +86,7 @@ impl AgentLoop<'_> {
         Ok(self.offered.insert(offered).clone())
     }
 
+    /// Keeps an answer, and tells what it asks for. Of calls only that there are some: the loop has them as its open ones.
     pub(super) fn hear(&mut self, response: &ModelResponse) -> ModelTurn {
         let Reading {
             mut said,
@@ -104,22 +109,19 @@ impl AgentLoop<'_> {
         self.turn.interrupted = !response.steering.is_empty();
         self.turn.steering = response.steering.iter().cloned().map(Arc::new).collect();
         self.steered.extend(self.turn.steering.iter().cloned());
-        match &turn {
+        match &mut turn {
             ModelTurn::Calls(calls) => {
-                self.turn.open = calls.as_slice().into();
+                self.turn.open = std::mem::take(calls).into();
                 self.turn.steering.extend(note.map(Arc::new));
             }
             _ => self.conversation.extend(self.turn.steering.drain(..)),
         }
-        self.turn.cut = match (&response.finish, &turn) {
-            // If some calls were left out, the last call that is kept is complete.
-            (FinishReason::Length, ModelTurn::Calls(calls))
-                if response.message.tool_calls().count() <= calls.len() =>
-            {
-                calls.last().map(|call| call.id.clone())
-            }
-            _ => None,
-        };
+        let open = &self.turn.open;
+        // If some calls were left out, the last call that is kept is complete.
+        let is_cut = response.finish == FinishReason::Length
+            && response.message.tool_calls().count() <= open.len();
+        let last = open.last().filter(|_| is_cut);
+        self.turn.cut = last.map(|call| call.id.clone());
         turn
     }
 

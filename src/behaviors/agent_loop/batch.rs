@@ -81,7 +81,7 @@ impl Answering for Own<'_> {
             };
             return Some(ToolResult::new(call, status, text));
         }
-        let transfer = self.cx.transfer_of(call)?;
+        let transfer = self.cx.loop_context().transfer_of(call)?;
         if let Some(first) = &self.acted.transfer {
             let text = format!(
                 "Not done: the conversation was already handed to {} in this turn.",
@@ -121,7 +121,7 @@ impl Own<'_> {
         );
         acted.finished.take_if(|_| !finished);
         acted.transfer.take_if(|_| !transferred);
-        acted.stop = self.cx.stopping();
+        acted.stop = self.cx.loop_context().stopping();
         acted.results = results;
         acted
     }

@@ -17,7 +17,7 @@ const FINISH_NUDGE: &str = "The task is not ended yet. When it is done, call the
 
 impl AgentLoop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
-        let turn = self.think().await?;
+        let turn = self.ask().await?;
         let steered = self.turn.interrupted;
         if self.turn.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
             self.counts.unreadable_turns = 0;
@@ -107,7 +107,7 @@ impl AgentLoop<'_> {
     /// Ends with this answer, unless a policy objects or a person has said something since.
     async fn done(&mut self, text: String) -> Result<Option<Outcome>, AgentError> {
         let judgement = match self.rules.is_gated {
-            true => self.cx.judged(self.moment(), &text).await?,
+            true => self.cx.loop_context().judged(self.moment(), &text).await?,
             false => Judgement::default(),
         };
         if !judgement.objections.is_empty() {
@@ -139,7 +139,7 @@ impl AgentLoop<'_> {
     /// Gives a text to the policies that asked for a reflection; `None` if it is an answer.
     pub(crate) async fn reflected(&self, text: &str) -> Result<Option<String>, AgentError> {
         match self.works() {
-            true => self.cx.reflected(self.moment(), text).await,
+            true => self.cx.loop_context().reflected(self.moment(), text).await,
             false => Ok(None),
         }
     }

@@ -40,7 +40,7 @@ impl AgentLoop<'_> {
                         Some(ErrorKind::TooLarge | ErrorKind::InvalidInput)
                     ) =>
                 {
-                    tracing::warn!(%error, "a file of a model's answer is no artifact");
+                    tracing::warn!(%error, "a file of a model's answer is not an artifact");
                 }
                 Err(error) => return Err(error),
             }

@@ -51,7 +51,7 @@ use super::turn_format::{ModelTurn, TurnFormat};
 /// }
 /// ```
 ///
-/// Whatever its driver does, every call gets exactly one result, in the order of the calls, before
+/// Every call gets exactly one result, whatever its driver does, in the order of the calls, before
 /// the model is asked again. A call that was not run gets a result that says so. Deferred messages
 /// of policies, and messages that people send until the next request is built, follow the results.
 ///
@@ -96,7 +96,7 @@ struct Rules {
     is_inner: bool,
 }
 
-/// What the last turn of the model left to do.
+/// The work that the last turn of the model left to do.
 #[derive(Default)]
 struct Turn {
     /// The tools that it offered, after the policies' changes.
@@ -157,6 +157,15 @@ impl AgentLoop<'_> {
     /// The errors of the model call, and [`AgentError::Early`] if a policy wants to stop or the
     /// answer is incomplete: cut off at its token limit, or held back by its provider.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
+        let mut turn = self.ask().await?;
+        if let ModelTurn::Calls(calls) = &mut turn {
+            *calls = self.turn.open.to_vec();
+        }
+        Ok(turn)
+    }
+
+    /// As [`think`](Self::think), but without the calls, which are open.
+    async fn ask(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         let mut response = self.response().await?;
         self.counts.steps += 1;
@@ -197,7 +206,11 @@ impl AgentLoop<'_> {
             acted: BatchResult::default(),
             cut: self.turn.cut.as_deref(),
         };
-        let results = self.cx.tools_at(self.moment(), calls, &mut own).await?;
+        let results = self
+            .cx
+            .loop_context()
+            .tools_at(self.moment(), calls, &mut own)
+            .await?;
         Ok(own.acted(results))
     }
 
@@ -215,7 +228,7 @@ impl AgentLoop<'_> {
             results.synthetic = results.role == Role::User;
             self.conversation.push(results);
         }
-        let deferred = self.cx.take_deferred().into_iter();
+        let deferred = self.cx.loop_context().take_deferred().into_iter();
         self.conversation.extend(deferred.map(Message::synthetic));
         self.conversation.extend(self.turn.steering.drain(..));
     }

@@ -32,7 +32,7 @@ impl<'a> AgentLoop<'a> {
             instructions: None,
             tools: cx.tools_offered(),
             completion: FinishMode::Text,
-            output: AnswerSchema::of(cx.agent())?.map(Arc::new),
+            output: AnswerSchema::of(cx.agent())?,
             limits: LoopOptions::of(cx, None),
             max_rejections: cx.spec().max_rejections.unwrap_or(Self::DEFAULT_REJECTIONS),
             max_calls: cx.spec().max_calls.unwrap_or(Self::DEFAULT_CALLS).max(1),

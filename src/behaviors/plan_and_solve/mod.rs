@@ -119,6 +119,10 @@ impl Checked for PlanAndSolve {
 }
 
 impl Behavior for PlanAndSolve {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let mut work = Work::new(&cx);
         let mut steps = self.plan(&mut work, 1).await.map_err(no_plan)?;
@@ -204,7 +208,12 @@ impl PlanAndSolve {
             transcript: solver.transcript(),
             steps: 0,
         };
-        let known = work.thread.cx.goal_begins(moment, step).await?;
+        let known = work
+            .thread
+            .cx
+            .loop_context()
+            .goal_begins(moment, step)
+            .await?;
         let asked = self.step.fill(&texts);
         solver.say(match known {
             Some(known) => format!("{asked}\n\nWhat came of steps like it:\n{known}"),
@@ -241,7 +250,11 @@ impl PlanAndSolve {
             steps: solver.steps(),
         };
         let ended = GoalEnd::new(step, status, result.as_str());
-        work.thread.cx.goal_ended(moment, &ended).await?;
+        work.thread
+            .cx
+            .loop_context()
+            .goal_ended(moment, &ended)
+            .await?;
         if let StepEnd::Failed(reason) = &end {
             work.done
                 .push((step.to_owned(), format!("{FAILED} {reason}")));

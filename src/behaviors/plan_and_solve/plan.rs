@@ -120,7 +120,7 @@ mod tests {
             r#"["look it up", "add VAT"]"#,
             r#"{"steps": [{"step": "look it up"}, {"description": "add VAT"}]}"#,
             "PLAN:\n1. look it up\n2. add VAT\n",
-            "**1.** look it up\n  2) add VAT\n3.5 is no step",
+            "**1.** look it up\n  2) add VAT\n3.5 is not a step",
             "Step 1: look it up\nStep 2: add VAT",
         ] {
             assert_eq!(read(text), expected, "{text}");

@@ -92,6 +92,10 @@ impl Checked for React {
 }
 
 impl Behavior for React {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let limits = LoopOptions {
             empty_turns: self.max_empty_turns,

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::structured_output;
 
-/// What a model wrote in one turn.
+/// The content of one turn of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Written<'a> {
     /// The text before the first observation that the model made up.

@@ -108,6 +108,10 @@ impl Checked for Rewoo {
 }
 
 impl Behavior for Rewoo {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> Vec<String> {
         vec![MODEL.to_owned()]
     }
@@ -253,7 +257,7 @@ impl<'a> Work<'a> {
             {
                 let (step, lane) = waiting.remove(place);
                 match self.missing(step) {
-                    None => running.push(carry_out(step, self.texts(), lane)),
+                    None => running.push(carry_out(step, self.texts_for(step), lane)),
                     Some(missing) => self.keep(step, Err(format!("#{missing} is missing"))),
                 }
             }
@@ -298,11 +302,14 @@ impl<'a> Work<'a> {
         self.evidence.insert(step.id.clone(), evidence);
     }
 
-    fn texts(&self) -> BTreeMap<String, String> {
-        let found = self.evidence.iter().filter(|(_, evidence)| evidence.found);
-        found
-            .map(|(id, evidence)| (id.clone(), evidence.text.clone()))
-            .collect()
+    /// The evidence that a step needs.
+    fn texts_for(&self, step: &Step) -> BTreeMap<String, String> {
+        let needs = step.needs().into_iter();
+        let found = needs.filter_map(|id| {
+            let evidence = self.evidence.get(&id).filter(|evidence| evidence.found)?;
+            Some((id, evidence.text.clone()))
+        });
+        found.collect()
     }
 
     /// The names of the failed steps.

@@ -152,7 +152,7 @@ impl PlanReader {
             let digits = id.strip_prefix('E').unwrap_or_default();
             if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
                 return Err(format!(
-                    "{id:?} is no name of evidence: use E1, E2 and so on."
+                    "{id:?} is not a name of evidence: use E1, E2 and so on."
                 ));
             }
             if self.known.contains(id) || !ids.insert(id.clone()) {
@@ -362,7 +362,7 @@ mod tests {
                 "uses \"browse\", which does not exist; there are: search, llm",
             ),
             ("#E1 = search[a]\n#E1 = search[b]", "E1 is there twice"),
-            ("#one = search[a]", "no name of evidence"),
+            ("#one = search[a]", "not a name of evidence"),
             ("#E1 = search[#E7]", "E1 needs #E7, which no step makes"),
             (
                 "#E1 = search[#E2]\n#E2 = search[#E3]\n#E3 = search[#E1]",

@@ -20,9 +20,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use self::rule::{GuardRule, Html, NormalForm, RuleAction, Severity};
-use super::{
-    GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, is_retold, validation::Held,
-};
+use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before, validation::Held};
 
 /// A named set of [rules](GuardRule) over the texts that go to models and tools and come from them: lengths, patterns,
 /// words, markup and normal forms. Each rule says what happens where it finds something: the call is refused, the text is
@@ -258,14 +256,6 @@ fn put(message: &mut Message, place: usize, text: String) {
     }
 }
 
-fn text_at(message: &Message, place: usize) -> &str {
-    match &message.parts[place] {
-        Part::Text(text) => text,
-        Part::ToolResult(result) => &result.text,
-        _ => "",
-    }
-}
-
 /// The conversation as the model may read it.
 ///
 /// # Errors
@@ -291,7 +281,7 @@ fn readable(
             }
         };
         let (mut changed, refused) = standing.message(message, &told);
-        let counts = |(place, _): &&(usize, String)| is_new && !is_retold(text_at(message, *place));
+        let counts = |(part, _): &&(usize, String)| is_new && !request.retold.covers(number, *part);
         if let Some((_, why)) = refused.iter().find(counts) {
             return Err(why.clone());
         }

@@ -44,7 +44,7 @@ pub struct GuardRule {
     compiled: OnceLock<Result<Vec<Regex>, String>>,
 }
 
-/// What happens where a rule finds something.
+/// The reaction where a rule finds something.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -52,7 +52,7 @@ pub enum RuleAction {
     /// The call is refused, or its result is held back.
     #[default]
     Block,
-    /// What was found is replaced; a text that is too long is cut.
+    /// The match is replaced; a text that is too long is cut.
     Modify,
     /// The text passes, and the finding is told.
     Warn,
@@ -89,7 +89,7 @@ pub enum NormalForm {
     Nfkc,
 }
 
-/// What becomes of the markup in a text.
+/// The treatment of the markup in a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -122,12 +122,12 @@ impl Default for GuardRule {
     }
 }
 
-/// What a rule did to a text.
+/// The result of a rule on a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Applied {
     /// The text afterwards; `None` where it is as before.
     pub(super) text: Option<String>,
-    /// What was found; `None` for nothing.
+    /// The matches; `None` for nothing.
     pub(super) found: Option<String>,
 }
 
@@ -318,7 +318,7 @@ impl GuardRule {
         (changed != text).then_some(changed)
     }
 
-    /// What is found in a text, and the text without it where that is what the rule does.
+    /// The matches in a text, and the text without them where the rule replaces them.
     fn find(&self, text: &str, may_be_short: bool) -> (Option<String>, Option<String>) {
         let count = text.chars().count();
         if let Some(min) = self.min.filter(|min| count < *min && !may_be_short) {

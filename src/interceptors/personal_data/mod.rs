@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use self::stream::Stream;
-use super::{GUARDED, GuardAction, GuardDecision, given_before, is_retold};
+use super::{GUARDED, GuardAction, GuardDecision, given_before};
 use crate::models::Secret;
 
 /// Why hashing requires a secret.
@@ -280,8 +280,13 @@ impl Treatment {
         }
     }
 
-    /// The message after treatment; `None` if nothing changed.
-    fn message(&self, message: &Message, known: &mut Found, found: &mut Found) -> Option<Message> {
+    /// The message after treatment; `None` if nothing changed. Only findings in parts with new texts count.
+    fn message(
+        &self,
+        message: &Message,
+        is_new: impl Fn(usize) -> bool,
+        found: &mut Found,
+    ) -> Option<Message> {
         let mut changed: Option<Message> = None;
         for (place, part) in message.parts.iter().enumerate() {
             let text = match part {
@@ -292,7 +297,9 @@ impl Treatment {
                 _ => continue,
             };
             let (shown, here) = self.text(text);
-            add(if is_retold(text) { known } else { found }, here);
+            if is_new(place) {
+                add(found, here);
+            }
             let Cow::Owned(shown) = shown else { continue };
             let changed = changed.get_or_insert_with(|| message.clone());
             match &mut changed.parts[place] {
@@ -396,19 +403,14 @@ impl Interceptor for PersonalDataGuard {
         let call = format!("{}/{}", cx.run(), cx.operation());
         let tell = |decision: &GuardDecision| next.emit(GUARDED, decision);
         if let Some(treatment) = self.treatment(GuardedPoint::Input).map_err(refuse)? {
-            let (mut known, mut found) = (Found::new(), Found::new());
+            let mut found = Found::new();
             let messages = request.conversation.messages();
             // What was refused before stays in the session. Masked, it refuses nothing later.
             let before = given_before(&request, &messages);
             let guarded = |(place, message): (usize, &Arc<Message>)| match message.role {
                 Role::User | Role::Tool => {
-                    let guarded = if place < before {
-                        let mut earlier = Found::new();
-                        treatment.message(message, &mut known, &mut earlier)
-                    } else {
-                        treatment.message(message, &mut known, &mut found)
-                    };
-                    guarded.map(Arc::new)
+                    let is_new = |part| place >= before && !request.retold.covers(place, part);
+                    treatment.message(message, is_new, &mut found).map(Arc::new)
                 }
                 _ => None,
             };
@@ -444,7 +446,7 @@ impl Interceptor for PersonalDataGuard {
             cx.delta(Delta::Text(text));
         }
         let mut found = Found::new();
-        let guarded = treatment.message(&answer.message, &mut Found::new(), &mut found);
+        let guarded = treatment.message(&answer.message, |_| true, &mut found);
         let at = (GuardedPoint::Output, &*call);
         treatment.judge(&found, at, tell).map_err(refuse)?;
         if let Some(guarded) = guarded {

@@ -1,7 +1,5 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use std::collections::{HashMap, HashSet};
-
 use ghostlight_actors::vocabulary::{
     Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
 };
@@ -11,7 +9,7 @@ use super::{
     blocks::{Block, Kind},
     message::OWN,
 };
-use crate::models::http::{Failure, JsonReader, ServerEvent, text_ends};
+use crate::models::http::{Blocks, Failure, JsonReader, ServerEvent, settle_calls, text_ends};
 
 /// The reason to stop of an answer that goes on when it is sent back.
 const PAUSED: &str = "pause_turn";
@@ -20,10 +18,7 @@ const PAUSED: &str = "pause_turn";
 #[derive(Default)]
 pub(in crate::models) struct Answer {
     json: JsonReader,
-    /// The blocks in the order in which they began.
-    blocks: Vec<Block>,
-    /// The place of the last block of each index.
-    by_index: HashMap<u64, usize>,
+    blocks: Blocks<Block>,
     /// How many of them are calls.
     calls: u32,
     has_begun: bool,
@@ -51,7 +46,7 @@ impl Answer {
     /// Takes an answer that came in one piece.
     pub(in crate::models) fn take_whole(&mut self, whole: Value) -> Result<(), Failure> {
         if whole["type"] != "message" {
-            let what = "it is no message of the Messages API";
+            let what = "it is not a message of the Messages API";
             return Err(Failure::Malformed(what.to_owned()));
         }
         self.begin(&whole);
@@ -136,13 +131,17 @@ impl Answer {
         let said = self.message()?;
         self.usage_before = self.told();
         self.usage = Counts::default();
-        self.by_index.clear();
+        self.blocks.forget_indexes();
         (self.stop, self.is_over, self.has_begun) = (None, false, false);
         Ok(said)
     }
 
     fn begin_block(&mut self, index: u64, block: &Value, show: &mut impl FnMut(Delta)) {
         let block = Block::begun(block, self.calls);
+        let known = self.blocks.at(index);
+        if known.is_some_and(|known| known.is_begun_again_by(&block)) {
+            return;
+        }
         match &block {
             Block::Text { text, .. } if !text.is_empty() => show(Delta::Text(text.clone())),
             Block::Thinking { text, .. } if !text.is_empty() => {
@@ -158,13 +157,7 @@ impl Answer {
             }
             _ => {}
         }
-        if let Some(place) = self.by_index.get(&index).copied()
-            && self.blocks[place].is_begun_again_by(&block)
-        {
-            return;
-        }
-        self.by_index.insert(index, self.blocks.len());
-        self.blocks.push(block);
+        self.blocks.begin(index, block);
     }
 
     /// Takes a piece of a block. Its own kind counts: some servers send it under the index of a block of another kind.
@@ -185,19 +178,11 @@ impl Answer {
                 signature.push_str(more);
             }
         } else if let Some(more) = more("partial_json") {
-            let place = self.by_index.get(&index).copied();
-            if let Some(Block::Own { pieces, .. }) = place.map(|place| &mut self.blocks[place]) {
+            if let Some(Block::Own { pieces, .. }) = self.blocks.at(index) {
                 return pieces.push_str(more);
             }
-            let last = self
-                .blocks
-                .iter()
-                .rposition(|block| matches!(block, Block::Call { .. }));
-            let is_call = |place: &usize| matches!(self.blocks[*place], Block::Call { .. });
-            let Some(place) = place.filter(is_call).or(last) else {
-                return;
-            };
-            if let Block::Call { place, pieces, .. } = &mut self.blocks[place] {
+            let is_call = |block: &Block| matches!(block, Block::Call { .. });
+            if let Some(Block::Call { place, pieces, .. }) = self.blocks.find(index, is_call) {
                 pieces.push_str(more);
                 show(Delta::ToolCall {
                     index: *place,
@@ -205,28 +190,21 @@ impl Answer {
                     arguments: more.to_owned(),
                 });
             }
-        } else if let Some(place) = self.by_index.get(&index) {
-            self.blocks[*place].take_fields(delta);
+        } else if let Some(block) = self.blocks.at(index) {
+            block.take_fields(delta);
         }
     }
 
-    /// The block of this index if it is of this kind, else the last block if it is, else a new one.
+    /// The block of this kind that a piece under this index belongs to.
     fn block_of(&mut self, index: u64, kind: Kind) -> &mut Block {
-        let of_index = self.by_index.get(&index).copied();
-        let last = self.blocks.len().checked_sub(1);
-        let fits = |place: &usize| self.blocks[*place].kind() == kind;
-        let found = [of_index, last].into_iter().flatten().find(fits);
-        let place = found.unwrap_or_else(|| {
-            self.blocks.push(match kind {
-                Kind::Thinking => Block::Thinking {
-                    text: String::new(),
-                    signature: String::new(),
-                },
-                _ => Block::text(),
-            });
-            self.blocks.len() - 1
-        });
-        &mut self.blocks[place]
+        let new = || match kind {
+            Kind::Thinking => Block::Thinking {
+                text: String::new(),
+                signature: String::new(),
+            },
+            _ => Block::text(),
+        };
+        self.blocks.of(index, |block| block.kind() == kind, new)
     }
 
     /// The whole answer, as the next message of this conversation.
@@ -238,21 +216,13 @@ impl Answer {
             return Err(Failure::Cut);
         };
         if !self.has_begun {
-            let what = "it is no message of the Messages API";
+            let what = "it is not a message of the Messages API";
             return Err(Failure::Malformed(what.to_owned()));
         }
         let usage = self.told();
         let mut message = self.message()?;
-        let messages = conversation.messages();
-        let past = messages.iter().flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut has_calls = false;
-        for part in &mut message.parts {
-            if let Part::ToolCall(call) = part {
-                call.id = unique(std::mem::take(&mut call.id), &mut taken);
-                has_calls = true;
-            }
-        }
+        settle_calls(&mut message, conversation);
+        let has_calls = message.tool_calls().next().is_some();
         let mut response = ModelResponse::new(message);
         response.finish = finish(stop, has_calls);
         response.usage = usage;
@@ -260,7 +230,7 @@ impl Answer {
         Ok(response)
     }
 
-    /// What was said so far.
+    /// The message so far.
     fn message(&self) -> Result<Message, Failure> {
         let mut message = Message {
             role: Role::Assistant,
@@ -272,7 +242,7 @@ impl Answer {
             let container = ProviderPart::fields(OWN, json!({"container": self.container}));
             message.parts.push(Part::Provider(container));
         }
-        for block in &self.blocks {
+        for block in self.blocks.iter() {
             let Some((part, fields)) = block.clone().part()? else {
                 continue;
             };
@@ -290,34 +260,22 @@ impl Answer {
             let fields = fields.map(|fields| ProviderPart::fields(OWN, fields));
             message.parts.extend(fields.map(Part::Provider));
         }
-        message.drop_repeated_calls();
         Ok(message)
     }
 
-    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    /// The usage and the text of an answer that failed; `None` if it had not begun.
     pub(in crate::models) fn spent(&self) -> Option<(Usage, String)> {
         let said: String = self.blocks.iter().map(Block::said).collect();
         let has_begun = self.has_begun || self.usage_before != Usage::default();
         has_begun.then(|| (self.told(), said))
     }
 
-    /// What the provider told of the tokens.
+    /// The usage that the provider told.
     pub(in crate::models) fn told(&self) -> Usage {
         let mut usage = self.usage_before;
         usage += self.usage.usage();
         usage
     }
-}
-
-/// An id that is unique in the conversation, and the same each time.
-fn unique(id: String, taken: &mut HashSet<String>) -> String {
-    let fresh = (0..).map(|number| format!("call_{number}"));
-    let mut ids = std::iter::once(id).chain(fresh);
-    let id = ids
-        .find(|id| !id.is_empty() && !taken.contains(id))
-        .unwrap_or_default();
-    taken.insert(id.clone());
-    id
 }
 
 impl Counts {

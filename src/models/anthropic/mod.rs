@@ -6,24 +6,20 @@ mod message;
 mod request;
 mod settings;
 
-use std::fmt;
-
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
-    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+    vocabulary::{ModelRequest, ModelResponse},
 };
 
 pub use self::settings::{AnthropicSpec, HourCache, Thinking};
 pub(in crate::models) use self::{answer::Answer, request::Body};
 use super::{
-    Secret,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, display_host, is_priced, key_for, timed,
+        ServerKind, Tariff, display_host, is_priced, key_for, provider, timed, with_own_keys,
     },
     vertex,
 };
-use crate::environment;
 
 /// The version of the interface that is spoken.
 const VERSION: &str = "2023-06-01";
@@ -57,36 +53,6 @@ impl Anthropic {
         Self::from(AnthropicSpec::new(model))
     }
 
-    /// The model that the environment names: `ANTHROPIC_MODEL` (else
-    /// [`AnthropicSpec::default`]'s) at `ANTHROPIC_BASE_URL` (else Anthropic) with the key in
-    /// `ANTHROPIC_API_KEY`.
-    ///
-    /// # Errors
-    /// A missing key, and what [`check`](Self::check) finds.
-    pub fn from_env() -> Result<Self, ModelError> {
-        if environment::trimmed("ANTHROPIC_API_KEY").is_none() {
-            return Err(ModelError::new(
-                ErrorKind::Authentication,
-                "ANTHROPIC_API_KEY is not set: set it to your key",
-            ));
-        }
-        let mut settings = AnthropicSpec::default();
-        if let Some(model) = environment::trimmed("ANTHROPIC_MODEL") {
-            settings.model = model;
-        }
-        if let Some(base_url) = environment::trimmed("ANTHROPIC_BASE_URL") {
-            let base_url = base_url.trim_end_matches('/');
-            // The SDKs' variable ends before the version.
-            settings.base_url = match base_url.ends_with("/v1") {
-                true => base_url.to_owned(),
-                false => format!("{base_url}/v1"),
-            };
-        }
-        let model = Self::from(settings);
-        model.check()?;
-        Ok(model)
-    }
-
     /// Changes the settings.
     ///
     /// ```
@@ -105,32 +71,6 @@ impl Anthropic {
         }
     }
 
-    /// Sets the address up to and without `/messages`.
-    #[must_use]
-    pub fn base_url(self, address: impl Into<String>) -> Self {
-        self.with(|settings| settings.base_url = address.into())
-    }
-
-    /// Sets the key.
-    #[must_use]
-    pub fn api_key(self, key: Secret) -> Self {
-        self.with(|settings| settings.api_key = Some(key))
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &AnthropicSpec {
-        self.connection.settings()
-    }
-
-    /// Reads the address and looks up the secrets, which the first request would do.
-    ///
-    /// # Errors
-    /// An address or header that cannot be used, a secret that is not set, no trusted
-    /// certificates on the machine.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.connection.endpoint().map(drop)
-    }
-
     async fn attempt(
         &self,
         endpoint: &Endpoint,
@@ -143,6 +83,7 @@ impl Anthropic {
         }
         let told = answer.told();
         let answer = answer.complete(&request.conversation);
+        let answer = answer.map(|answer| with_own_keys(answer, &request.tools));
         answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))
     }
 
@@ -207,6 +148,20 @@ impl Anthropic {
     }
 }
 
+provider! {
+    Anthropic, AnthropicSpec, "/messages",
+    variables: "ANTHROPIC", keys: ["ANTHROPIC_API_KEY"], address: with_version,
+}
+
+/// The SDKs' variable ends before the version.
+fn with_version(address: &str) -> String {
+    let address = address.trim_end_matches('/');
+    match address.ends_with("/v1") {
+        true => address.to_owned(),
+        false => format!("{address}/v1"),
+    }
+}
+
 impl Model for Anthropic {
     async fn respond(
         &self,
@@ -218,16 +173,19 @@ impl Model for Anthropic {
         let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let total = settings.timeouts.total();
-        let prices = (settings.prices.as_ref(), settings.model.as_str());
-        timed(endpoint, total, prices, &request, attempt).await
+        let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+        timed(endpoint, total, tariff, &request, attempt).await
+    }
+
+    fn ready(&self) -> Result<(), ModelError> {
+        self.connection.endpoint().map(drop)
     }
 
     fn is_priced(&self) -> bool {
         let settings = self.connection.settings();
         is_priced(
-            settings.prices.as_ref(),
+            Tariff::new(settings.prices.as_ref(), &settings.model),
             &settings.base_url,
-            &settings.model,
         )
     }
 
@@ -272,19 +230,5 @@ impl Reach for AnthropicSpec {
                         /messages begins (in /v1)",
             },
         })
-    }
-}
-
-impl From<AnthropicSpec> for Anthropic {
-    fn from(settings: AnthropicSpec) -> Self {
-        Self {
-            connection: Connection::new(settings),
-        }
-    }
-}
-
-impl fmt::Debug for Anthropic {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Anthropic({})", self.description())
     }
 }

@@ -7,7 +7,7 @@ use super::{
     message,
     settings::{AnthropicSpec, HourCache, Thinking},
 };
-use crate::models::http::{is_offered, offered, tools_called, with_further};
+use crate::models::http::{is_offered, offered, tools_called, with_further, with_sent_keys};
 
 /// Fields of the body that `extra` cannot replace.
 const FIXED: [&str; 2] = ["messages", "stream"];
@@ -199,11 +199,11 @@ impl Body<'_> {
             let mut said = json!({
                 "name": tool.name,
                 "description": tool.description,
-                "input_schema": tool.parameters,
+                "input_schema": with_sent_keys(&tool.parameters),
             });
             if tool.strict {
                 said["strict"] = json!(true);
-                said["input_schema"] = taken(&tool.parameters);
+                said["input_schema"] = taken(&with_sent_keys(&tool.parameters));
             }
             said
         });
@@ -229,7 +229,7 @@ impl Body<'_> {
     }
 }
 
-/// What stands before the end of a block is kept in the provider's cache: for an hour, or for five minutes.
+/// Marks a block whose beginning the provider's cache keeps: for an hour, or for five minutes.
 fn mark(for_an_hour: bool) -> Value {
     match for_an_hour {
         true => json!({"type": "ephemeral", "ttl": "1h"}),

@@ -33,12 +33,12 @@ pub struct AnthropicSpec {
     pub thinking: Thinking,
     /// Whether tools, instructions and conversation are marked for the provider's cache.
     pub cache: bool,
-    /// What stays in the cache for an hour after its last use, and not for five minutes. Writing it costs more: give that
+    /// The parts that stay in the cache for an hour after their last use, not for five minutes. Writing them costs more: give that
     /// price as `cache_write`.
     pub hour_cache: HourCache,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// The prices of the model. Without them the [table of prices](crate::models::PriceTable) is used, for the provider's own server;
     /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields; `null` removes
@@ -72,7 +72,7 @@ pub enum Thinking {
     Budget(u32),
 }
 
-/// What stays in the provider's cache for an hour.
+/// The parts that stay in the provider's cache for an hour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

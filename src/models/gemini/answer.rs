@@ -1,6 +1,6 @@
 //! Puts an answer together, whole or from the pieces of a stream.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use ghostlight_actors::vocabulary::{
     Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
@@ -9,7 +9,7 @@ use ghostlight_actors::vocabulary::{
 use serde_json::{Map, Value, json};
 
 use super::message::OWN;
-use crate::models::http::{Failure, JsonReader, Notes, ServerEvent, text_ends};
+use crate::models::http::{Failure, JsonReader, Notes, ServerEvent, settle_calls, text_ends};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
@@ -38,7 +38,7 @@ enum Kind {
     Thought(String),
     Call(Call),
     File(Data),
-    /// What only the provider reads, as it came.
+    /// The values that only the provider reads, as they came.
     Own(Value),
 }
 
@@ -49,7 +49,7 @@ struct Call {
     arguments: String,
 }
 
-/// What is told beside an answer.
+/// The values beside an answer.
 const NOTES: [&str; 5] = [
     "groundingMetadata",
     "citationMetadata",
@@ -180,12 +180,12 @@ impl Answer {
         self.finish.is_some() || self.blocked.is_some()
     }
 
-    /// What the provider told of the tokens.
+    /// The usage that the provider told.
     pub(super) fn told(&self) -> Usage {
         usage(&self.usage)
     }
 
-    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    /// The usage and the text of an answer that failed; `None` if it had not begun.
     pub(super) fn spent(&self) -> Option<(Usage, String)> {
         let mut said = String::new();
         for piece in &self.pieces {
@@ -211,22 +211,19 @@ impl Answer {
         };
         let usage = usage(&self.usage);
         let model = self.model.clone();
-        let parts = self.parts(conversation)?;
-        let mut response = ModelResponse::new(Arc::new(Message {
+        let mut message = Message {
             role: Role::Assistant,
             author: None,
-            parts,
+            parts: self.parts()?,
             synthetic: false,
-        }));
+        };
+        settle_calls(&mut message, conversation);
+        let mut response = ModelResponse::new(Arc::new(message));
         (response.finish, response.usage, response.model) = (finish, usage, model);
         Ok(response)
     }
 
-    fn parts(self, conversation: &Transcript) -> Result<Vec<Part>, Failure> {
-        let messages = conversation.messages();
-        let past = messages.iter().flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut said = HashSet::new();
+    fn parts(self) -> Result<Vec<Part>, Failure> {
         let mut parts: Vec<Part> = Vec::new();
         for Piece { kind, signature } in self.pieces {
             let mut fields = Map::new();
@@ -249,22 +246,14 @@ impl Answer {
                     parts.push(Part::Provider(ProviderPart::block(OWN, block)));
                 }
                 Kind::Call(call) => {
-                    let same = (call.id.clone(), call.name.clone(), call.arguments.clone());
-                    if call.id.is_some() && !said.insert(same) {
-                        continue;
-                    }
                     if call.name.is_empty() {
                         let what = "it calls a tool without a name";
                         return Err(Failure::Malformed(what.to_owned()));
                     }
-                    let fresh = (0..).map(|number| format!("call_{number}"));
-                    let mut ids = call.id.clone().into_iter().chain(fresh);
-                    let id = ids.find(|id| !taken.contains(id)).unwrap_or_default();
-                    taken.insert(id.clone());
-                    let own = call
-                        .id
-                        .map(|id| ("functionCall".to_owned(), json!({"id": id})));
-                    fields.extend(own);
+                    let id = call.id.unwrap_or_default();
+                    if !id.is_empty() {
+                        fields.insert("functionCall".to_owned(), json!({"id": id}));
+                    }
                     parts.push(Part::ToolCall(ToolCall::new(id, call.name, call.arguments)));
                 }
             }

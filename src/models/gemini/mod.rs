@@ -5,24 +5,20 @@ mod message;
 mod request;
 mod settings;
 
-use std::fmt;
-
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
-    vocabulary::{ErrorKind, ModelRequest, ModelResponse},
+    vocabulary::{ModelRequest, ModelResponse},
 };
 
 pub use self::settings::GeminiSpec;
 use self::{answer::Answer, request::Body};
 use super::{
-    Secret,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, display_host, is_priced, key_for, timed,
+        ServerKind, Tariff, display_host, is_priced, key_for, provider, timed,
     },
     vertex,
 };
-use crate::environment;
 
 /// The files that the models take beside text.
 const TAKEN: [&str; 8] = [
@@ -51,31 +47,6 @@ impl Gemini {
         Self::from(GeminiSpec::new(model))
     }
 
-    /// The model that the environment names: `GEMINI_MODEL` (else [`GeminiSpec::default`]'s)
-    /// with the key in `GEMINI_API_KEY`, else `GOOGLE_API_KEY`.
-    ///
-    /// # Errors
-    /// A missing key, and what [`check`](Self::check) finds.
-    pub fn from_env() -> Result<Self, ModelError> {
-        let mut keys = ["GEMINI_API_KEY", "GOOGLE_API_KEY"].into_iter();
-        let Some(key) = keys.find(|name| environment::trimmed(name).is_some()) else {
-            return Err(ModelError::new(
-                ErrorKind::Authentication,
-                "GEMINI_API_KEY is not set: set it to your key",
-            ));
-        };
-        let mut settings = GeminiSpec {
-            api_key: Some(Secret::variable(key)),
-            ..GeminiSpec::default()
-        };
-        if let Some(model) = environment::trimmed("GEMINI_MODEL") {
-            settings.model = model;
-        }
-        let model = Self::from(settings);
-        model.check()?;
-        Ok(model)
-    }
-
     /// Changes the settings.
     ///
     /// ```
@@ -89,32 +60,6 @@ impl Gemini {
         Self {
             connection: self.connection.with(change),
         }
-    }
-
-    /// Sets the address up to and without `/models`.
-    #[must_use]
-    pub fn base_url(self, address: impl Into<String>) -> Self {
-        self.with(|settings| settings.base_url = address.into())
-    }
-
-    /// Sets the key.
-    #[must_use]
-    pub fn api_key(self, key: Secret) -> Self {
-        self.with(|settings| settings.api_key = Some(key))
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &GeminiSpec {
-        self.connection.settings()
-    }
-
-    /// Reads the address and looks up the secrets, which the first request would do.
-    ///
-    /// # Errors
-    /// An address or header that cannot be used, a secret that is not set, no trusted
-    /// certificates on the machine.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.connection.endpoint().map(drop)
     }
 
     async fn attempt(
@@ -170,6 +115,11 @@ impl Gemini {
     }
 }
 
+provider! {
+    Gemini, GeminiSpec, "/models",
+    variables: "GEMINI", keys: ["GEMINI_API_KEY", "GOOGLE_API_KEY"], address: str::to_owned,
+}
+
 impl Model for Gemini {
     async fn respond(
         &self,
@@ -181,16 +131,19 @@ impl Model for Gemini {
         let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let total = settings.timeouts.total();
-        let prices = (settings.prices.as_ref(), settings.model.as_str());
-        timed(endpoint, total, prices, &request, attempt).await
+        let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+        timed(endpoint, total, tariff, &request, attempt).await
+    }
+
+    fn ready(&self) -> Result<(), ModelError> {
+        self.connection.endpoint().map(drop)
     }
 
     fn is_priced(&self) -> bool {
         let settings = self.connection.settings();
         is_priced(
-            settings.prices.as_ref(),
+            Tariff::new(settings.prices.as_ref(), &settings.model),
             &settings.base_url,
-            &settings.model,
         )
     }
 
@@ -231,19 +184,5 @@ impl Reach for GeminiSpec {
                         begins (often in /v1beta)",
             },
         })
-    }
-}
-
-impl From<GeminiSpec> for Gemini {
-    fn from(settings: GeminiSpec) -> Self {
-        Self {
-            connection: Connection::new(settings),
-        }
-    }
-}
-
-impl fmt::Debug for Gemini {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gemini({})", self.description())
     }
 }

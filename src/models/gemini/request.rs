@@ -4,7 +4,7 @@ use ghostlight_actors::vocabulary::{ModelRequest, ToolChoice};
 use serde_json::{Map, Value, json};
 
 use super::{message, settings::GeminiSpec};
-use crate::models::http::{is_offered, offered, with_further};
+use crate::models::http::{is_offered, merge, offered, with_further};
 
 /// The field of the body that `extra` cannot replace.
 const FIXED: &str = "contents";
@@ -145,21 +145,5 @@ impl Body<'_> {
             put("responseJsonSchema", Some(output.schema.clone()));
         }
         config
-    }
-}
-
-/// Puts settings into those that are there, at every depth; `null` removes one.
-fn merge(known: &mut Value, further: &Value) {
-    match (known, further) {
-        (Value::Object(known), Value::Object(further)) => {
-            for (name, value) in further {
-                if value.is_null() {
-                    known.remove(name);
-                } else {
-                    merge(known.entry(name.clone()).or_insert(Value::Null), value);
-                }
-            }
-        }
-        (known, further) => further.clone_into(known),
     }
 }

@@ -33,7 +33,7 @@ pub struct GeminiSpec {
     pub include_thoughts: bool,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// The prices of the model. Without them the [table of prices](crate::models::PriceTable) is used, for the provider's own server;
     /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, and fields of an object those of the

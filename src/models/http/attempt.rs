@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+#[cfg(feature = "bedrock")]
+use super::frames::FrameParser;
 use super::{
     ChangingKey, Endpoint, EventParser, Failure, Pace, Phase, ServerEvent, Timeouts,
     plain_body::PlainBody,
@@ -95,7 +97,10 @@ impl Attempt {
         let sent = key.put_into(&mut request, None).await;
         let sent = sent.map_err(Failure::Credential)?;
         let response = self.execute(request).await?;
-        if response.status() != http::StatusCode::UNAUTHORIZED {
+        // Amazon says so of keys whose time is over.
+        let said = response.headers().get("x-amzn-errortype");
+        let is_over = said.is_some_and(|said| said.as_bytes().starts_with(b"ExpiredToken"));
+        if response.status() != http::StatusCode::UNAUTHORIZED && !is_over {
             return Ok(response);
         }
         let Some(mut again) = again else {
@@ -124,10 +129,19 @@ impl Attempt {
             .body(body);
         let request = request.build().map_err(|_| Failure::Request)?;
         let mut body = self.send(request).await?;
+        #[cfg(feature = "bedrock")]
+        if body.is_of("application/vnd.amazon.eventstream") {
+            return Ok(Received::Events(Box::new(Events {
+                body,
+                parser: Parser::Frames(FrameParser::default()),
+                ready: VecDeque::new(),
+                ended: false,
+            })));
+        }
         if body.is_events() {
             return Ok(Received::Events(Box::new(Events {
                 body,
-                parser: EventParser::default(),
+                parser: Parser::Lines(EventParser::default()),
                 ready: VecDeque::new(),
                 ended: false,
             })));
@@ -139,7 +153,7 @@ impl Attempt {
             parser.finish(&mut ready);
             return Ok(Received::Events(Box::new(Events {
                 body,
-                parser,
+                parser: Parser::Lines(parser),
                 ready,
                 ended: true,
             })));
@@ -172,9 +186,18 @@ pub(in crate::models) enum Received {
 /// The events of a stream, read as they are taken.
 pub(in crate::models) struct Events {
     body: Body,
-    parser: EventParser,
+    parser: Parser,
     ready: VecDeque<ServerEvent>,
     ended: bool,
+}
+
+/// The form of a stream.
+enum Parser {
+    /// Server-sent events.
+    Lines(EventParser),
+    /// Amazon's binary frames.
+    #[cfg(feature = "bedrock")]
+    Frames(FrameParser),
 }
 
 impl Events {
@@ -188,10 +211,21 @@ impl Events {
                 return Ok(None);
             }
             match self.body.next().await? {
-                Some(bytes) => self.parser.push(&bytes, &mut self.ready),
+                Some(bytes) => match &mut self.parser {
+                    Parser::Lines(parser) => parser.push(&bytes, &mut self.ready),
+                    #[cfg(feature = "bedrock")]
+                    Parser::Frames(parser) => parser.push(&bytes, &mut self.ready)?,
+                },
                 None => {
                     self.ended = true;
-                    self.parser.finish(&mut self.ready);
+                    match &mut self.parser {
+                        Parser::Lines(parser) => parser.finish(&mut self.ready),
+                        #[cfg(feature = "bedrock")]
+                        Parser::Frames(parser) => {
+                            parser.finish()?;
+                            continue;
+                        }
+                    }
                     let is_json = |event: &&ServerEvent| !event.is_error && event.kind != b"error";
                     let data = self.ready.back().filter(is_json);
                     let data = data.map(|event| event.data.trim_ascii());

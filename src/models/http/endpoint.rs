@@ -24,7 +24,7 @@ pub(in crate::models) struct Endpoint {
     pub(in crate::models) headers: HeaderMap,
     /// The server's name and port: the only part of its address that people are shown.
     pub(in crate::models) host: String,
-    /// What kind of server it is.
+    /// The kind of the server.
     pub(in crate::models) kind: ServerKind,
     /// The pace at which its model is asked.
     pub(in crate::models) pace: Arc<Pace>,
@@ -50,13 +50,23 @@ pub(in crate::models) enum Key {
     Bearer(Secret),
     /// In a header of this name, alone.
     Header(&'static str, Secret),
+    /// As the signature of the request, for Amazon's servers in this region; or as a bearer's token, where the key is one.
+    #[cfg(feature = "bedrock")]
+    Amazon(Secret, String),
 }
 
-/// A key that changes, and how a header carries it.
+/// How a request carries a key that changes.
+enum Carrying {
+    /// In a header, after this word.
+    Header(HeaderName, &'static str),
+    /// In a header as a bearer's token, or, where it is a pair of keys, in a signature.
+    #[cfg(feature = "bedrock")]
+    Signature(super::signature::Scope),
+}
+
+/// A key that changes, and how a request carries it.
 pub(in crate::models) struct ChangingKey {
-    name: HeaderName,
-    /// What stands before the key.
-    scheme: &'static str,
+    carrying: Carrying,
     key: Changing,
 }
 
@@ -68,12 +78,22 @@ impl ChangingKey {
         refused: Option<&SecretString>,
     ) -> Result<SecretString, CredentialError> {
         let key = self.key.key(refused).await?;
-        let text = SecretString::from(format!("{}{}", self.scheme, key.expose_secret()));
+        let (name, scheme) = match &self.carrying {
+            Carrying::Header(name, scheme) => (name.clone(), *scheme),
+            #[cfg(feature = "bedrock")]
+            Carrying::Signature(scope) => {
+                if scope.sign(request, key.expose_secret())? {
+                    return Ok(key);
+                }
+                (AUTHORIZATION, "Bearer ")
+            }
+        };
+        let text = SecretString::from(format!("{scheme}{}", key.expose_secret()));
         let mut value = HeaderValue::try_from(text.expose_secret()).map_err(|_| {
             CredentialError::new("the key holds characters that a header cannot carry")
         })?;
         value.set_sensitive(true);
-        request.headers_mut().insert(&self.name, value);
+        request.headers_mut().insert(name, value);
         Ok(key)
     }
 }
@@ -125,16 +145,23 @@ impl Endpoint {
 
 impl Key {
     fn changing(&self) -> Option<ChangingKey> {
-        let (name, scheme, key) = match self {
-            Self::Bearer(key) => (AUTHORIZATION, "Bearer ", key),
-            Self::Header(name, key) => (HeaderName::from_static(name), "", key),
+        let (carrying, key) = match self {
+            Self::Bearer(key) => (Carrying::Header(AUTHORIZATION, "Bearer "), key),
+            Self::Header(name, key) => (Carrying::Header(HeaderName::from_static(name), ""), key),
+            #[cfg(feature = "bedrock")]
+            Self::Amazon(key, region) => {
+                let scope = super::signature::Scope::bedrock(region);
+                (Carrying::Signature(scope), key)
+            }
         };
         let key = key.as_changing()?.clone();
-        Some(ChangingKey { name, scheme, key })
+        Some(ChangingKey { carrying, key })
     }
 
     fn header(self) -> Result<(HeaderName, HeaderValue), ModelError> {
         let (name, text) = match self {
+            #[cfg(feature = "bedrock")]
+            Self::Amazon(key, _) => return Self::Bearer(key).header(),
             Self::Bearer(key) => {
                 let key = reveal(&key)?;
                 let text = format!("Bearer {}", key.expose_secret());

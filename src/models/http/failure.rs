@@ -340,7 +340,8 @@ fn classify(
         // Some servers report an empty account as a failure of their own.
         Some(500..) if report.is_out_of_funds() => (ErrorKind::Model, false, FUNDS),
         Some(400 | 422) => (ErrorKind::InvalidInput, false, ""),
-        Some(409 | 425) => (ErrorKind::Model, true, ""),
+        // Amazon's 424 is a failure of the model.
+        Some(409 | 424 | 425) => (ErrorKind::Model, true, ""),
         Some(300..=399) => (
             ErrorKind::Model,
             false,

@@ -22,7 +22,7 @@ pub(in crate::models) struct Inputs {
 }
 
 impl Inputs {
-    /// What nothing is known of.
+    /// Nothing is known of the model.
     #[cfg(feature = "openai")]
     pub(in crate::models) const UNKNOWN: Self = Self {
         kinds: None,
@@ -131,7 +131,7 @@ impl Inputs {
         match &data.source {
             DataSource::Url(address) => match check_link(address) {
                 Err(FileError::NoLink { given, reason }) => Fate::Refused(format!(
-                    "{given:?} is no address that its server can open ({reason}); attach the file itself"
+                    "{given:?} is not an address that its server can open ({reason}); attach the file itself"
                 )),
                 // A link that a provider does not open is named to the model.
                 _ if kind.starts_with("image/") && !is_taken(&kind) => {
@@ -141,7 +141,7 @@ impl Inputs {
             },
             DataSource::Base64(_) if is_text(&kind) => match data.bytes() {
                 Some(Ok(bytes)) => Fate::Text(String::from_utf8_lossy(&bytes).into_owned()),
-                _ => Fate::Refused(format!("the bytes of {} are no base64", named(data))),
+                _ => Fate::Refused(format!("the bytes of {} are not base64", named(data))),
             },
             DataSource::Base64(_) if !is_taken(&kind) => Fate::Refused(self.reason(data)),
             _ => Fate::Sent,
@@ -162,7 +162,7 @@ impl Inputs {
     }
 }
 
-/// What becomes of a file.
+/// The treatment of a file.
 enum Fate {
     /// It is sent as it is.
     Sent,

@@ -169,19 +169,19 @@ pub(in crate::models) fn legal(
     drafted.sent
 }
 
-struct Drafted<'p> {
+struct Drafted<'m> {
     ids: CallIds,
-    provider: &'p str,
+    provider: &'m str,
     /// The ids that calls have so far.
-    taken: HashSet<String>,
+    taken: HashSet<Cow<'m, str>>,
     sent: Vec<Arc<Message>>,
 }
 
-impl Drafted<'_> {
+impl<'m> Drafted<'m> {
     /// Adds a message of the model, the results of its calls, and what else was said until its next message.
-    fn answer(&mut self, message: &Arc<Message>, replies: &[Arc<Message>]) {
+    fn answer(&mut self, message: &'m Arc<Message>, replies: &[Arc<Message>]) {
         let calls: Vec<&ToolCall> = message.tool_calls().collect();
-        let sent_ids: Vec<String> = calls.iter().map(|call| self.id(&call.id)).collect();
+        let sent_ids: Vec<Cow<'_, str>> = calls.iter().map(|call| self.id(&call.id)).collect();
         let is_legal = |part: &Part| match part {
             Part::Text(text) => !text.trim().is_empty(),
             Part::ToolCall(call) => is_name(&call.name),
@@ -209,12 +209,13 @@ impl Drafted<'_> {
     }
 
     /// The id under which the next call is sent; an id that is taken gets a number.
-    fn id(&mut self, id: &str) -> String {
-        let mut sent = self.ids.sent(id).into_owned();
+    fn id(&mut self, id: &'m str) -> Cow<'m, str> {
+        let mut sent = self.ids.sent(id);
         let mut number = 1;
         while sent.is_empty() || self.taken.contains(&sent) {
             number += 1;
-            sent = self.ids.sent(&format!("{id}_{number}")).into_owned();
+            let numbered = format!("{id}_{number}");
+            sent = Cow::Owned(self.ids.sent(&numbered).into_owned());
         }
         self.taken.insert(sent.clone());
         sent
@@ -224,7 +225,7 @@ impl Drafted<'_> {
     fn results(
         &mut self,
         calls: &[&ToolCall],
-        sent_ids: &[String],
+        sent_ids: &[Cow<'_, str>],
         replies: &[Arc<Message>],
     ) -> HashSet<*const ToolResult> {
         let mut used = HashSet::new();
@@ -244,7 +245,7 @@ impl Drafted<'_> {
                 }
                 None => ToolResult::new(call, ToolStatus::Error, INTERRUPTED),
             };
-            result.call_id.clone_from(id);
+            result.call_id = id.to_string();
             result.name = sent_name(&call.name).into_owned();
             if result.text.trim().is_empty() {
                 let said = if result.attachments.is_empty() {
@@ -300,7 +301,7 @@ impl Drafted<'_> {
 /// How many messages of tools hold exactly the results of these calls, in a form that needs no change.
 fn legal_results(
     calls: &[&ToolCall],
-    sent_ids: &[String],
+    sent_ids: &[Cow<'_, str>],
     replies: &[Arc<Message>],
 ) -> Option<usize> {
     let mut open = calls.iter().zip(sent_ids);
@@ -333,7 +334,7 @@ fn says_something(parts: &[Part], provider: &str) -> bool {
 }
 
 /// A message of the model with these ids of its calls.
-fn rewritten(message: &Message, sent_ids: &[String]) -> Message {
+fn rewritten(message: &Message, sent_ids: &[Cow<'_, str>]) -> Message {
     let mut sent_ids = sent_ids.iter();
     let mut is_kept = true;
     let part = |part: &Part| {
@@ -342,7 +343,7 @@ fn rewritten(message: &Message, sent_ids: &[String]) -> Message {
             Part::Reasoning(_) | Part::Data(_) => Some(part.clone()),
             Part::ToolCall(call) => sent_ids.next().map(|id| {
                 let name = sent_name(&call.name).into_owned();
-                Part::ToolCall(ToolCall::new(id.clone(), name, call.arguments.clone()))
+                Part::ToolCall(ToolCall::new(&**id, name, call.arguments.clone()))
             }),
             // Fields go with the part before them.
             Part::Provider(own) if own.kind == ProviderPartKind::Fields => {

@@ -1,4 +1,4 @@
-//! What goes back to its own provider alone.
+//! Parts of a message that go back to their own provider alone.
 
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 use ghostlight_actors::vocabulary::ProviderPartKind;
@@ -72,12 +72,12 @@ impl<'a> OwnBlocks<'a> {
     }
 }
 
-#[cfg(any(feature = "gemini", feature = "openai"))]
-/// What is told beside an answer, by name: lists that come in pieces grow, all else is what came last.
+#[cfg(any(feature = "bedrock", feature = "gemini", feature = "openai"))]
+/// The values beside an answer, by name: lists that come in pieces grow, all else is the last value that came.
 #[derive(Default)]
 pub(in crate::models) struct Notes(Map<String, Value>);
 
-#[cfg(any(feature = "gemini", feature = "openai"))]
+#[cfg(any(feature = "bedrock", feature = "gemini", feature = "openai"))]
 impl Notes {
     /// Keeps this under the name; nothing and empty things are not kept.
     pub(in crate::models) fn add(&mut self, name: &str, told: Value) {

@@ -8,7 +8,7 @@ use http::{HeaderMap, header::CONTENT_ENCODING};
 
 use super::Failure;
 
-/// What a body in gzip begins with. Neither JSON nor an event does.
+/// The beginning of a body in gzip. Neither JSON nor an event begins so.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// How many compressed bytes are unpacked at once: a few bytes may stand for a thousand times as many.
 const PIECE: usize = 4 * 1024;

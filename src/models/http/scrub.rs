@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use ghostlight_actors::vocabulary::{ModelRequest, Part, Role};
+use ghostlight_actors::vocabulary::{ModelRequest, Part};
 
 /// The most characters of a server's words that are shown.
 const LIMIT: usize = 240;
@@ -12,6 +12,8 @@ const WINDOW: usize = 16;
 const SHORTEST: usize = 4;
 /// A quoted word longer than this many bytes is not shown.
 const QUOTATION: usize = 48;
+/// How the engine's note of a failure begins. It ends with a bracket.
+const NOTE: &str = "[failed: ";
 
 /// Removes from a server's words what repeats a request: prompts, tool results and keys.
 #[derive(Default)]
@@ -83,11 +85,9 @@ impl<'a> Scrub<'a> {
         for message in request.conversation.messages() {
             for part in &message.parts {
                 match part {
-                    // The engine's own note of an earlier failure holds the words that the server says again.
-                    Part::Text(text) if message.role == Role::Assistant && is_note(text) => {}
-                    Part::Text(text) => look(text),
+                    Part::Text(text) => without_notes(text).for_each(&mut *look),
                     Part::ToolCall(call) => look(call.arguments.text()),
-                    Part::ToolResult(result) => look(&result.text),
+                    Part::ToolResult(result) => without_notes(&result.text).for_each(&mut *look),
                     Part::Reasoning(reasoning) => look(&reasoning.text),
                     _ => {}
                 }
@@ -96,9 +96,36 @@ impl<'a> Scrub<'a> {
     }
 }
 
-/// Whether a text is the note with which the engine ends a turn that failed.
-fn is_note(text: &str) -> bool {
-    text.starts_with("[failed: ") && text.ends_with(']')
+/// The pieces of a text around the engine's own notes of earlier failures, which hold the words that the server says again:
+/// the end of a turn, or of a member of a workflow in the task of the next one.
+fn without_notes(text: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest.take()?;
+        let note = text.match_indices(NOTE).find_map(|(begin, _)| {
+            let length = bracketed(&text[begin..])?;
+            Some((begin, begin + length))
+        });
+        let Some((begin, end)) = note else {
+            return Some(text);
+        };
+        rest = Some(&text[end..]);
+        Some(&text[..begin])
+    })
+}
+
+/// The length of the brackets with which a text begins, and of what is in them, on one line.
+fn bracketed(text: &str) -> Option<usize> {
+    let mut open = 0_usize;
+    let line = text.split('\n').next()?;
+    line.bytes().zip(1..).find_map(|(byte, length)| {
+        match byte {
+            b'[' => open += 1,
+            b']' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        (open == 0).then_some(length)
+    })
 }
 
 /// Marks each occurrence of `text` in `words`.
@@ -159,7 +186,7 @@ fn without_keys(words: &str) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::vocabulary::{Message, Transcript};
+    use ghostlight_actors::vocabulary::{Message, ToolCall, ToolResult, ToolStatus, Transcript};
 
     use super::*;
 
@@ -197,6 +224,35 @@ mod tests {
             .excerpt("the model's input My PIN is 4711 and the vault, wrong")
             .unwrap();
         assert_eq!(shown, "the model's input …, wrong");
+    }
+
+    #[test]
+    fn what_the_engine_noted_of_an_earlier_failure_is_shown_again() {
+        let words = "input[0] is no valid value of the field 'size'";
+        let note = format!("[failed: the server refused the request: {words}]");
+        let result = |text: String| {
+            let call = ToolCall::new("c", "writer", "{}");
+            Message::results([ToolResult::new(&call, ToolStatus::Error, text)])
+        };
+        let (call, member) = (
+            Message::assistant(&note),
+            Message::user(format!(
+                "The writers said:\nann: {note}\nbob: Not a word of mine goes on"
+            )),
+        );
+        let result = result(format!("{{\"failed\": \"{note}\"}}"));
+        for (message, is_said) in [(call, false), (member, true), (result, false)] {
+            let request = ModelRequest::new(Transcript::from_iter([message]));
+            assert_eq!(Scrub::new(&request).excerpt(words).unwrap(), words);
+            let other = "wrong: Not a word of mine goes on";
+            let shown = Scrub::new(&request).excerpt(other).unwrap();
+            assert_eq!(shown != other, is_said, "{shown}");
+        }
+        // What only looks as if a note began is somebody's text.
+        let request = ModelRequest::new(Transcript::from_iter([Message::user(format!(
+            "[failed: {words}"
+        ))]));
+        assert_ne!(Scrub::new(&request).excerpt(words).unwrap(), words);
     }
 
     #[test]

@@ -112,3 +112,20 @@ fn credential<'v>(name: &'v str, value: &'v Value) -> Option<&'v str> {
         _ => None,
     }
 }
+
+#[cfg(any(feature = "bedrock", feature = "gemini"))]
+/// Puts settings into those that are there, at every depth; `null` removes one.
+pub(in crate::models) fn merge(known: &mut Value, further: &Value) {
+    match (known, further) {
+        (Value::Object(known), Value::Object(further)) => {
+            for (name, value) in further {
+                if value.is_null() {
+                    known.remove(name);
+                } else {
+                    merge(known.entry(name.clone()).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (known, further) => further.clone_into(known),
+    }
+}

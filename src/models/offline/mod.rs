@@ -1,6 +1,6 @@
 //! The offline model: a deterministic stand-in that needs no network, no key and no weights.
 //!
-//! It is no neural network and does not understand language. It splits a task into questions, hands
+//! It is not a neural network and does not understand language. It splits a task into questions, hands
 //! each to the tool or agent whose name and description share the rarest words with it, fills in the
 //! arguments from the numbers, quotations, paths and arithmetic in the text, and repeats the
 //! results. That is enough to show a team at work; where nothing fits, it says so.

@@ -100,7 +100,7 @@ impl CurrentTurn {
     }
 }
 
-/// Whether a person said this to the model. The engine's notes about transfers are no task.
+/// Whether a person said this to the model. The engine's notes about transfers are not a task.
 fn is_task(message: &Message) -> bool {
     let said = said(message);
     message.role == Role::User

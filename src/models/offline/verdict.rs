@@ -1,4 +1,4 @@
-//! What the offline model says as a judge.
+//! The verdict of the offline model as a judge.
 
 use std::collections::BTreeSet;
 

@@ -129,12 +129,12 @@ impl Answer {
         self.finish.is_some()
     }
 
-    /// What the server told of the tokens.
+    /// The usage that the server told.
     pub(super) fn told(&self) -> Usage {
         usage::read(&self.usage)
     }
 
-    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    /// The usage and the text of an answer that failed; `None` if it had not begun.
     pub(super) fn spent(&self) -> Option<(Usage, String)> {
         let has_begun = self.has_choice || self.usage.is_object();
         has_begun.then(|| (self.told(), format!("{}{}", self.reasoning, self.text)))

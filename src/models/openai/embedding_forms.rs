@@ -29,7 +29,7 @@ pub enum EmbeddingForm {
     Voyage,
 }
 
-/// What is known of a form's own server.
+/// The known form of a provider's own server.
 struct Server {
     base_url: &'static str,
     host: &'static str,

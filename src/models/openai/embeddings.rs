@@ -22,7 +22,7 @@ use crate::models::{
     client::install_provider,
     http::{
         Attempt, Endpoint, Failure, MAX_RESPONSE_BYTES, Phase, Reaching, Scrub, ServerKind,
-        address, display_host, no_credentials, without_credentials,
+        address, display_host, http_setters, no_credentials, without_credentials,
     },
 };
 
@@ -139,18 +139,6 @@ impl OpenAiEmbedder {
         self.with(|settings| settings.send_dimension = true)
     }
 
-    /// Sets the address up to and without `/embeddings`.
-    #[must_use]
-    pub fn base_url(self, address: impl Into<String>) -> Self {
-        self.with(|settings| settings.base_url = address.into())
-    }
-
-    /// Sets the key.
-    #[must_use]
-    pub fn api_key(self, key: Secret) -> Self {
-        self.with(|settings| settings.api_key = Some(key))
-    }
-
     /// Sets the prefixes of queries and of texts to be found.
     #[must_use]
     pub fn prefixes(self, query: impl Into<String>, document: impl Into<String>) -> Self {
@@ -166,18 +154,14 @@ impl OpenAiEmbedder {
         self.with(|settings| settings.batch = texts)
     }
 
-    /// Sets the time limits of an attempt.
-    #[must_use]
-    pub fn timeouts(self, timeouts: Timeouts) -> Self {
-        self.with(|settings| settings.timeouts = timeouts)
-    }
-
     /// The settings.
     pub fn settings(&self) -> &OpenAiEmbedderSpec {
         &self.settings
     }
 
-    fn with(mut self, change: impl FnOnce(&mut OpenAiEmbedderSpec)) -> Self {
+    /// Changes the settings.
+    #[must_use]
+    pub fn with(mut self, change: impl FnOnce(&mut OpenAiEmbedderSpec)) -> Self {
         change(Arc::make_mut(&mut self.settings));
         self.endpoint = Arc::default();
         self
@@ -237,6 +221,8 @@ impl OpenAiEmbedder {
         form.vectors(&answer, inputs.len())
     }
 }
+
+http_setters! { OpenAiEmbedder, OpenAiEmbedderSpec, "/embeddings" }
 
 impl Embedder for OpenAiEmbedder {
     fn space(&self) -> EmbeddingSpace {

@@ -8,9 +8,13 @@ use http::HeaderMap;
 use secrecy::SecretString;
 
 use super::{
-    azure, encoded_tools::EncodedTools, profile::Profile, reasoning, settings::OpenAiSpec,
+    azure, batch::NO_BATCHES_AT_AZURE, encoded_tools::EncodedTools, profile::Profile, reasoning,
+    settings::OpenAiSpec,
 };
-use crate::models::http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host};
+use crate::models::{
+    client::invalid,
+    http::{Endpoint, Key, Reach, Reaching, ServerKind, key_for, true_host},
+};
 
 /// The name of the profile of Azure's servers.
 const AZURE: &str = "azure";
@@ -19,9 +23,9 @@ const AZURE: &str = "azure";
 #[derive(Clone, Debug)]
 pub(in crate::models) struct OpenAiEndpoint {
     pub(super) server: Arc<Endpoint>,
-    /// What the server takes.
+    /// The fields that the server takes.
     pub(super) profile: Arc<Profile>,
-    /// What it takes of reasoning.
+    /// The settings of reasoning that it takes.
     pub(super) wants: Arc<reasoning::Server>,
     /// The version of its interface that is asked for.
     api_version: Option<Arc<str>>,
@@ -41,6 +45,9 @@ impl OpenAiEndpoint {
                 ErrorKind::InvalidInput,
                 "a model at Azure has an address of its own: set base_url, such as https://NAME.openai.azure.com",
             ));
+        }
+        if profile.key_in_api_key && settings.batch.is_some() {
+            return Err(invalid(NO_BATCHES_AT_AZURE));
         }
         let own_host = true_host(&profile.base_url);
         let key = match profile.key_variable.as_str() {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod azure;
+mod batch;
 mod embedding_forms;
 mod embeddings;
 mod encoded_tools;
@@ -19,16 +20,19 @@ mod sse;
 mod tool_calls;
 mod usage;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use async_openai::{Client, error::OpenAIError};
 use futures_util::StreamExt as _;
 use ghostlight_actors::{
-    contract::{Model, ModelContext, ModelError},
-    vocabulary::{ErrorKind, FinishReason, ModelRequest, ModelResponse, Part},
+    contract::{Model, ModelContext, ModelError, ModelHost},
+    vocabulary::{FinishReason, ModelRequest, ModelResponse, Part},
 };
 use serde::de::IgnoredAny;
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use self::{
     answer::Answer,
@@ -37,11 +41,17 @@ use self::{
     request::Body,
 };
 use super::{
-    Secret,
-    http::{Connection, Failed, Failure, display_host, is_loopback, is_priced, timed},
+    batches::{self, BatchFailure, BatchServer, BatchSpec, Batched},
+    http::{
+        Connection, Failed, Failure, Tariff, display_host, is_priced, judged, provider, read_json,
+        timed, true_host,
+    },
 };
 
-pub(super) use self::azure::v1 as azure_v1;
+pub(super) use self::{
+    azure::v1 as azure_v1,
+    batch::{NO_BATCHES_AT_AZURE, OpenAiBatches, described},
+};
 
 pub use ghostlight_actors::vocabulary::Prices;
 
@@ -53,6 +63,9 @@ pub use self::{
     settings::{OpenAiSpec, ReturnReasoning},
 };
 pub use super::http::Timeouts;
+
+/// The path of requests in batches.
+const BATCHED: &str = "/v1/chat/completions";
 
 /// A model on a server with OpenAI's chat completions. See the [module](self).
 ///
@@ -69,102 +82,10 @@ impl OpenAi {
         Self::from(OpenAiSpec::new(model))
     }
 
-    /// The model that the environment names: `OPENAI_MODEL` (else [`OpenAiSpec::default`]'s)
-    /// at `OPENAI_BASE_URL` (else OpenAI) with the key in `OPENAI_API_KEY`.
-    ///
-    /// # Errors
-    /// A missing key, unless the address is on this machine, and the errors of [`OpenAi::check`].
-    pub fn from_env() -> Result<Self, ModelError> {
-        let model = Self::from_variables(crate::environment::variable)?;
-        model.check()?;
-        Ok(model)
-    }
-
-    fn from_variables(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ModelError> {
-        let variable = |name: &str| variable(name).filter(|value| !value.trim().is_empty());
-        let mut settings = OpenAiSpec::default();
-        if let Some(model) = variable("OPENAI_MODEL") {
-            settings.model = model.trim().to_owned();
-        }
-        if let Some(base_url) = variable("OPENAI_BASE_URL") {
-            settings.base_url = base_url.trim().to_owned();
-        }
-        if variable("OPENAI_API_KEY").is_some() {
-            settings.api_key = Some(Secret::variable("OPENAI_API_KEY"));
-        } else if !is_loopback(&settings.base_url) {
-            return Err(ModelError::new(
-                ErrorKind::Authentication,
-                "OPENAI_API_KEY is not set: set it to your key, or set OPENAI_BASE_URL to a \
-                 server on this machine, such as http://127.0.0.1:11434/v1",
-            ));
-        }
-        Ok(Self::from(settings))
-    }
-
-    /// Sets the address up to and without `/chat/completions`.
-    #[must_use]
-    pub fn base_url(self, address: impl Into<String>) -> Self {
-        self.with(|settings| settings.base_url = address.into())
-    }
-
-    /// Sets the key.
-    #[must_use]
-    pub fn api_key(self, key: Secret) -> Self {
-        self.with(|settings| settings.api_key = Some(key))
-    }
-
-    /// Sets the time limits of an attempt.
-    #[must_use]
-    pub fn timeouts(self, timeouts: Timeouts) -> Self {
-        self.with(|settings| settings.timeouts = timeouts)
-    }
-
-    /// Sets the prices of the model.
-    #[must_use]
-    pub fn prices(self, prices: Prices) -> Self {
-        self.with(|settings| settings.prices = Some(prices))
-    }
-
-    /// Adds a field to each request body; `null` removes one. See [`OpenAiSpec::extra`].
-    #[must_use]
-    pub fn extra(self, field: impl Into<String>, value: impl Into<Value>) -> Self {
-        self.with(|settings| {
-            settings.extra.insert(field.into(), value.into());
-        })
-    }
-
-    /// Adds a header to each request. See [`OpenAiSpec::headers`].
-    #[must_use]
-    pub fn header(self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.with(|settings| {
-            settings.headers.insert(name.into(), value.into());
-        })
-    }
-
-    /// Sets the most bytes of an answer.
-    #[must_use]
-    pub fn max_response_bytes(self, bytes: u64) -> Self {
-        self.with(|settings| settings.max_response_bytes = bytes)
-    }
-
     /// Sets when the model's reasoning is sent back to it.
     #[must_use]
     pub fn return_reasoning(self, when: ReturnReasoning) -> Self {
         self.with(|settings| settings.return_reasoning = when)
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &OpenAiSpec {
-        self.connection.settings()
-    }
-
-    /// Reads the address and looks up the secrets, which the first request would do.
-    ///
-    /// # Errors
-    /// An address or header that cannot be used, a secret that is not set, no trusted
-    /// certificates on the machine.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.connection.endpoint().map(drop)
     }
 
     /// Changes the settings.
@@ -173,6 +94,20 @@ impl OpenAi {
         Self {
             connection: self.connection.with(change),
         }
+    }
+
+    /// Sends the requests of runs in batches: for half the price, within a day. The runs sleep until then. A call
+    /// outside of a run is made at once, as without batches.
+    ///
+    /// ```
+    /// use ghostlight::models::{BatchSpec, OpenAi};
+    ///
+    /// let model = OpenAi::new("gpt-5-mini").batched(BatchSpec::default().max_requests(2_000));
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn batched(self, batch: BatchSpec) -> Self {
+        self.with(|settings| settings.batch = Some(batch))
     }
 
     async fn attempt(
@@ -213,15 +148,84 @@ impl OpenAi {
             (None, Some(error)) => return Err(Failed::after(unforeseen(&error), answer.spent())),
             (None, None) => {}
         }
-        let told = answer.told();
-        let response = answer.complete(&request.conversation, &endpoint.wants.name);
-        let mut response =
-            response.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
-        if body.refuses_stop() {
-            cut_at(&mut response, &request.settings.stop);
-        }
-        Ok(response)
+        complete(answer, endpoint, &body)
     }
+
+    /// The answer of a batch, on which the call waits in its sleep.
+    async fn await_batch(
+        &self,
+        endpoint: &OpenAiEndpoint,
+        request: &ModelRequest,
+        (batched, cx): (Batched, &ModelContext),
+    ) -> Result<ModelResponse, ModelError> {
+        let settings = self.connection.settings();
+        let body = Body {
+            request,
+            settings,
+            profile: &endpoint.profile,
+            server: &endpoint.wants,
+            encoded: &endpoint.tools,
+        };
+        let server = self.batches(endpoint);
+        let answered = batches::answer(&server, batched, cx, request, || to_raw_value(&body));
+        let outcome = match answered.await {
+            Ok(whole) => read_whole(&whole, endpoint, &body),
+            Err(BatchFailure::Server(failure)) => Err(failure.into()),
+            Err(BatchFailure::Own(error)) => return Err(error),
+        };
+        let tariff = Tariff {
+            is_batched: true,
+            ..settings.tariff()
+        };
+        judged(&endpoint.server, tariff, request, outcome)
+    }
+
+    fn batches(&self, endpoint: &OpenAiEndpoint) -> Arc<dyn BatchServer> {
+        let settings = self.connection.settings();
+        Arc::new(OpenAiBatches {
+            server: endpoint.server.clone(),
+            model: settings.model.clone(),
+            path: BATCHED,
+            timeouts: settings.timeouts,
+            max_response_bytes: settings.max_response_bytes,
+        })
+    }
+}
+
+/// The response that an answer makes.
+fn complete(
+    answer: Answer,
+    endpoint: &OpenAiEndpoint,
+    body: &Body<'_>,
+) -> Result<ModelResponse, Failed> {
+    let told = answer.told();
+    let response = answer.complete(&body.request.conversation, &endpoint.wants.name);
+    let mut response =
+        response.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
+    if body.refuses_stop() {
+        cut_at(&mut response, &body.request.settings.stop);
+    }
+    Ok(response)
+}
+
+/// The response that an answer in one piece makes.
+fn read_whole(
+    whole: &RawValue,
+    endpoint: &OpenAiEndpoint,
+    body: &Body<'_>,
+) -> Result<ModelResponse, Failed> {
+    let value = read_json(whole.get().as_bytes())?;
+    if let Some(failure) = Failure::in_answer(&value) {
+        return Err(failure.into());
+    }
+    let mut answer = Answer::default();
+    answer.take(value, |_| {});
+    complete(answer, endpoint, body)
+}
+
+provider! {
+    OpenAi, OpenAiSpec, "/chat/completions",
+    variables: "OPENAI", keys: ["OPENAI_API_KEY"], address: str::to_owned,
 }
 
 impl Model for OpenAi {
@@ -235,19 +239,44 @@ impl Model for OpenAi {
         let profile = &endpoint.profile;
         let mut request = profile.inputs().fitted(&request, || self.description())?;
         profile.fit(&mut request, || self.description())?;
+        if let Some(batched) = Batched::of(settings.batch, &cx) {
+            request.to_mut().stream = false;
+            return self.await_batch(endpoint, &request, (batched, &cx)).await;
+        }
         let attempt = self.attempt(endpoint, &request, &cx);
         let total = settings.timeouts.total();
-        let prices = (settings.prices.as_ref(), settings.model.as_str());
-        timed(&endpoint.server, total, prices, &request, attempt).await
+        let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+        timed(&endpoint.server, total, tariff, &request, attempt).await
+    }
+
+    async fn attend(&self, host: &ModelHost) {
+        let settings = self.connection.settings();
+        if settings.batch.is_none() {
+            // There may be batches of the time when it was set.
+            let server = true_host(&settings.address());
+            let description = described(&settings.model, &server, BATCHED);
+            if !batches::are_open(host, &description).await {
+                return;
+            }
+        }
+        match self.connection.endpoint() {
+            Ok(endpoint) => {
+                let spec = settings.batch.unwrap_or_default();
+                batches::attend(host, self.batches(endpoint), spec).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "nobody looks after the batches of {}", self.description());
+            }
+        }
+    }
+
+    fn ready(&self) -> Result<(), ModelError> {
+        self.connection.endpoint().map(drop)
     }
 
     fn is_priced(&self) -> bool {
         let settings = self.connection.settings();
-        is_priced(
-            settings.prices.as_ref(),
-            &settings.address(),
-            &settings.model,
-        )
+        is_priced(settings.tariff(), &settings.address())
     }
 
     fn description(&self) -> String {
@@ -303,24 +332,12 @@ fn unforeseen(error: &OpenAIError) -> Failure {
     }
 }
 
-impl From<OpenAiSpec> for OpenAi {
-    fn from(settings: OpenAiSpec) -> Self {
-        Self {
-            connection: Connection::new(settings),
-        }
-    }
-}
-
-impl fmt::Debug for OpenAi {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OpenAi({})", self.description())
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::vocabulary::Transcript;
+    use ghostlight_actors::vocabulary::{ErrorKind, Transcript};
+
+    use crate::models::Secret;
 
     use super::{encoded_tools::EncodedTools, *};
 

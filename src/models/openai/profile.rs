@@ -1,4 +1,4 @@
-//! What a server with OpenAI's chat completions can do, as plain data.
+//! The abilities of a server with OpenAI's chat completions, as plain data.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::profiles;
 use crate::models::http::{CallIds, Inputs};
 
-/// What a server can do, and where it differs from OpenAI's own. `ghostlight list providers` prints the known ones.
+/// The abilities of a server, and its differences from OpenAI's own. `ghostlight list providers` prints the known ones.
 ///
 /// A profile is chosen by the model's address and name. In a team file, `profile: groq` names one, and its fields
 /// correct one: `profile: { like: vllm, images: true }`.
@@ -170,7 +170,7 @@ impl Profile {
         profiles::for_model(profile, model)
     }
 
-    /// What it says, in a few words for a person.
+    /// Its description, in a few words for a person.
     pub fn summary(&self) -> String {
         let mut can = Vec::new();
         can.extend(self.tools.then_some("tools"));

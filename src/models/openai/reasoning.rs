@@ -171,7 +171,7 @@ pub(super) fn signature(signed: Map<String, Value>) -> Option<String> {
     (!signed.is_empty()).then(|| Value::Object(signed).to_string())
 }
 
-/// What goes back of a message's reasoning: its text under one field, or fields of the message, and fields of its
+/// The parts of a message's reasoning that go back: its text under one field, or fields of the message, and fields of its
 /// calls by id.
 #[derive(Default)]
 pub(super) struct Returned {
@@ -185,7 +185,7 @@ pub(super) struct Returned {
 }
 
 impl Returned {
-    /// What goes back to this server; `always` says that it wants the reasoning of others too.
+    /// The reasoning that goes back to this server; `always` says that it wants the reasoning of others too.
     pub(super) fn of(message: &Message, server: &Server, always: bool) -> Self {
         let mut returned = Self::default();
         // The field that its own server named, and whether another adapter or server made it.

@@ -23,7 +23,7 @@ const FIXED: [&str; 2] = ["messages", "stream"];
 pub(super) struct Body<'a> {
     pub(super) request: &'a ModelRequest,
     pub(super) settings: &'a OpenAiSpec,
-    /// What the server takes.
+    /// The fields that the server takes.
     pub(super) profile: &'a Profile,
     pub(super) server: &'a Server,
     pub(super) encoded: &'a EncodedTools,

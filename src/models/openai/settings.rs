@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{Profile, ProfileChoice, Timeouts};
 use crate::models::{
-    Secret,
-    http::{self, address, no_credentials, without_credentials},
+    BatchSpec, Secret,
+    http::{self, Tariff, address, no_credentials, without_credentials},
 };
 
 /// The settings of a model on an OpenAI-compatible server. A team file holds the same fields.
@@ -29,7 +29,7 @@ pub struct OpenAiSpec {
     pub api_key: Option<Secret>,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// The prices of the model. Without them the [table of prices](crate::models::PriceTable) is used, for the provider's own server;
     /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, except
@@ -56,13 +56,16 @@ pub struct OpenAiSpec {
     /// server gets `max_completion_tokens`, the only name that its reasoning models accept, and any
     /// other server gets `max_tokens`, but where a profile says otherwise.
     pub token_limit_field: Option<String>,
-    /// What the server can do, where that is not known by its address: the name of a
+    /// The abilities of the server, where they are not known by its address: the name of a
     /// [`Profile`](super::Profile), or fields of one. A named profile brings its address and the name of its key's
     /// variable, where these are left out.
     pub profile: Option<ProfileChoice>,
     /// The version of the interface, as the query `api-version` (Azure). Addresses of Azure that name a deployment need
     /// one, and get `2024-10-21` where it is left out.
     pub api_version: Option<String>,
+    /// Whether the requests of runs go in batches, for half the price and within a day, and how they are gathered. The
+    /// server has `/files` and `/batches`, as OpenAI's has. Prices that are given are those of batches then.
+    pub batch: Option<BatchSpec>,
 }
 
 impl OpenAiSpec {
@@ -88,6 +91,7 @@ impl OpenAiSpec {
             token_limit_field: None,
             profile: None,
             api_version: None,
+            batch: None,
         }
     }
 
@@ -100,7 +104,15 @@ impl OpenAiSpec {
         of_profile.map_or(Cow::Borrowed(&*self.base_url), Cow::Owned)
     }
 
-    /// What the server can do.
+    /// By what the requests of runs are charged.
+    pub(super) fn tariff(&self) -> Tariff<'_> {
+        Tariff {
+            is_batched: self.batch.is_some(),
+            ..Tariff::new(self.prices.as_ref(), &self.model)
+        }
+    }
+
+    /// The abilities of the server.
     pub(crate) fn profile(&self) -> Profile {
         let address = self.address();
         match &self.profile {

@@ -1,12 +1,12 @@
 //! Assembles tool calls from the pieces that a server sends.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use ghostlight_actors::vocabulary::{Delta, ToolCall, Transcript};
+use ghostlight_actors::vocabulary::{Delta, Message, Part, ProviderPart, ToolCall, Transcript};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{answer::take_field, reasoning};
-use crate::models::http::Failure;
+use crate::models::http::{Failure, settle_calls};
 
 /// The calls of one answer, in the order in which they began.
 #[derive(Default)]
@@ -60,9 +60,12 @@ impl CallDraft {
         }
     }
 
-    /// What makes the same call of two that a server sent.
-    fn said(&self) -> (String, String, String) {
-        (self.id.clone(), self.name.clone(), self.arguments.clone())
+    /// The call, and the field that goes back with it.
+    fn parts(self) -> impl Iterator<Item = Part> {
+        let call = Part::ToolCall(ToolCall::new(self.id, self.name, self.arguments));
+        let extra = Some(self.extra).filter(|extra| !extra.is_null());
+        let extra = extra.map(|extra| Part::Provider(ProviderPart::fields("", extra)));
+        std::iter::once(call).chain(extra)
     }
 }
 
@@ -146,9 +149,7 @@ impl CallDrafts {
             })
     }
 
-    /// The calls, each with an id that is unique in the conversation. An id that is missing or
-    /// taken is replaced by `call_<n>` with the first free number, so that the same answer to
-    /// the same conversation always has the same ids.
+    /// The calls, [settled](settle_calls).
     pub(super) fn complete(
         self,
         conversation: &Transcript,
@@ -162,27 +163,20 @@ impl CallDrafts {
                 "it calls a tool without a name",
             )));
         }
-        let messages = conversation.messages();
-        let past = messages.iter().flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<&str> = past.map(|call| call.id.as_str()).collect();
         let mut drafts = self.drafts;
         drafts.iter_mut().for_each(CallDraft::settle);
-        let mut said = HashSet::new();
-        drafts.retain(|draft| draft.id.is_empty() || said.insert(draft.said()));
-        let mut number = 0_u64;
-        for draft in &mut drafts {
-            while draft.id.is_empty() || taken.contains(draft.id.as_str()) {
-                draft.id = format!("call_{number}");
-                number += 1;
+        let mut message = Message::assistant("");
+        message.parts = drafts.into_iter().flat_map(CallDraft::parts).collect();
+        settle_calls(&mut message, conversation);
+        let mut calls: Vec<ToolCall> = Vec::new();
+        for part in message.parts {
+            match (part, calls.last()) {
+                (Part::ToolCall(call), _) => calls.push(call),
+                (Part::Provider(extra), Some(call)) => {
+                    reasoning::sign_call(signed, &call.id, extra.content);
+                }
+                _ => {}
             }
-            taken.insert(&draft.id);
-        }
-        let mut calls = Vec::with_capacity(drafts.len());
-        for draft in drafts {
-            if !draft.extra.is_null() {
-                reasoning::sign_call(signed, &draft.id, draft.extra);
-            }
-            calls.push(ToolCall::new(draft.id, draft.name, draft.arguments));
         }
         Ok(calls)
     }
@@ -204,7 +198,7 @@ fn text(value: &Value) -> String {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::vocabulary::{Message, Part, Role};
+    use ghostlight_actors::vocabulary::Role;
     use serde_json::json;
 
     use super::*;

@@ -1,4 +1,4 @@
-//! What models cost, where their settings do not say it: a dated table, which can be replaced.
+//! The prices of models whose settings have none: a dated table, which can be replaced.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ static IN_USE: LazyLock<RwLock<Arc<PriceTable>>> = LazyLock::new(|| {
     RwLock::new(Arc::new(own))
 });
 
-/// What models cost at their providers' own servers, in US dollars per million tokens.
+/// The prices of models at their providers' own servers, in US dollars per million tokens.
 ///
 /// A model whose settings have no `prices` has those of the table that is in use: that of this version, or the one that was
 /// [put into use](Self::put_into_use) last. The command does that with the file of `ghostlight prices update`.
@@ -34,15 +34,18 @@ pub struct PriceTable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ProviderPrices {
-    /// Where the figures are from, and of which day they are.
+    /// The origin of the figures, and their day.
     source: String,
     dated: String,
     /// The servers that charge them.
     hosts: Vec<String>,
+    /// The share of a price that a request in a batch costs; left out where there are no batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    batch_share: Option<f64>,
     models: BTreeMap<String, ModelPrices>,
 }
 
-/// What one model costs.
+/// The price of one model.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::models) struct ModelPrices {
@@ -105,7 +108,7 @@ impl PriceTable {
     /// Reads a table from JSON.
     ///
     /// # Errors
-    /// What is wrong with it, with its place.
+    /// The fault in it, with its place.
     pub fn read(text: &str) -> Result<Self, String> {
         let table: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if table.currency != "USD" {
@@ -116,7 +119,13 @@ impl PriceTable {
         }
         for (provider, of) in &table.providers {
             if let Some((model, _)) = of.models.iter().find(|(_, prices)| !prices.is_sound()) {
-                return Err(format!("the prices of {provider}'s {model} are no prices"));
+                return Err(format!("the prices of {provider}'s {model} are not prices"));
+            }
+            if of
+                .batch_share
+                .is_some_and(|share| !(0.0..=1.0).contains(&share))
+            {
+                return Err(format!("batch_share of {provider} is not between 0 and 1"));
             }
         }
         match table.providers.values().all(|of| of.models.is_empty()) {
@@ -148,16 +157,25 @@ impl PriceTable {
         })
     }
 
-    /// Where the figures of each provider are from, and of which day they are.
+    /// The name of each provider, with the origin of its figures and their day.
     pub fn sources(&self) -> impl Iterator<Item = (&str, &str, &str)> {
         let each = self.providers.iter();
         each.map(|(name, of)| (name.as_str(), of.source.as_str(), of.dated.as_str()))
     }
 
-    /// What a model costs at this server, by its name there; a version of it costs what it does.
-    fn of(&self, host: &str, model: &str) -> Option<&ModelPrices> {
+    fn provider(&self, host: &str) -> Option<&ProviderPrices> {
         let mut providers = self.providers.values();
-        let of = providers.find(|of| of.hosts.iter().any(|known| known == host))?;
+        providers.find(|of| of.hosts.iter().any(|known| known == host))
+    }
+
+    /// The share of a price that a request in a batch costs at this server.
+    fn batch_share(&self, host: &str) -> Option<f64> {
+        self.provider(host)?.batch_share
+    }
+
+    /// The price of a model at this server, by its name there; a version of it costs the same.
+    fn of(&self, host: &str, model: &str) -> Option<&ModelPrices> {
+        let of = self.provider(host)?;
         let exact = of.models.get(model);
         exact.or_else(|| {
             let versions = of.models.iter().filter(|(known, _)| {
@@ -181,23 +199,47 @@ fn is_version(end: &str) -> bool {
         .all(|part| is_date(part) || matches!(part, "latest" | "preview"))
 }
 
-/// Whether the table in use has a price for a model at this server.
-pub(in crate::models) fn is_known(host: &str, model: &str) -> bool {
-    IN_USE.read().of(host, model).is_some()
+/// By what a model is charged.
+#[derive(Clone, Copy)]
+pub(in crate::models) struct Tariff<'a> {
+    /// The model's own prices.
+    pub(in crate::models) prices: Option<&'a Prices>,
+    /// Its name at the server.
+    pub(in crate::models) model: &'a str,
+    /// Whether its requests go in batches. Its own prices are those of batches then.
+    pub(in crate::models) is_batched: bool,
 }
 
-/// What was consumed costs, by the model's own prices, or else by the table in use; `None` where neither says it.
-pub(in crate::models) fn cost_micros(
-    given: Option<&Prices>,
-    (host, model): (&str, &str),
-    usage: &Usage,
-) -> Option<u64> {
-    if let Some(given) = given {
+impl<'a> Tariff<'a> {
+    /// The tariff of requests that go alone.
+    pub(in crate::models) fn new(prices: Option<&'a Prices>, model: &'a str) -> Self {
+        Self {
+            prices,
+            model,
+            is_batched: false,
+        }
+    }
+}
+
+/// Whether the table in use has a price for a model at this server.
+pub(in crate::models) fn is_known(tariff: Tariff<'_>, host: &str) -> bool {
+    let table = IN_USE.read();
+    table.of(host, tariff.model).is_some()
+        && (!tariff.is_batched || table.batch_share(host).is_some())
+}
+
+/// The cost of a usage, by the model's own prices, or else by the table in use; `None` where neither has it.
+pub(in crate::models) fn cost_micros(tariff: Tariff<'_>, host: &str, usage: &Usage) -> Option<u64> {
+    if let Some(given) = tariff.prices {
         return Some(given.cost_micros(usage));
     }
     let table = IN_USE.read();
-    let prices = table.of(host, model)?.of(usage.input_tokens);
-    Some(prices.cost_micros(usage))
+    let prices = table.of(host, tariff.model)?.of(usage.input_tokens);
+    let cost = prices.cost_micros(usage);
+    Some(match tariff.is_batched {
+        true => (cost as f64 * table.batch_share(host)?).round() as u64,
+        false => cost,
+    })
 }
 
 #[cfg(test)]
@@ -248,6 +290,42 @@ mod tests {
             (prices.of(200_000).input, prices.of(200_001).input),
             (1.25, 2.5)
         );
+    }
+
+    #[test]
+    fn a_request_in_a_batch_costs_the_share_that_its_provider_charges() {
+        let usage = Usage {
+            input_tokens: 1_000_000,
+            output_tokens: 100_000,
+            ..Usage::default()
+        };
+        let alone = Tariff::new(None, "gpt-5");
+        let batched = Tariff {
+            is_batched: true,
+            ..alone
+        };
+        let cost = |tariff, host: &str| cost_micros(tariff, host, &usage);
+        assert_eq!(cost(alone, "api.openai.com"), Some(1_250_000 + 1_000_000));
+        assert_eq!(cost(batched, "api.openai.com"), Some(625_000 + 500_000));
+        assert!(is_known(batched, "api.openai.com"));
+        // Nothing is known of what others charge for batches.
+        let claude = Tariff {
+            model: "claude-opus-4-5",
+            ..batched
+        };
+        assert_eq!(cost(claude, "api.anthropic.com"), None);
+        assert!(!is_known(claude, "api.anthropic.com"));
+        let own = Prices {
+            input: 1.0,
+            cached_input: None,
+            cache_write: None,
+            output: 2.0,
+        };
+        let own = Tariff {
+            prices: Some(&own),
+            ..batched
+        };
+        assert_eq!(cost(own, "127.0.0.1"), Some(1_200_000));
     }
 
     #[test]

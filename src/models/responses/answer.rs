@@ -1,7 +1,5 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use std::collections::{BTreeMap, HashSet};
-
 use ghostlight_actors::vocabulary::{
     Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
     Transcript, Usage,
@@ -9,29 +7,29 @@ use ghostlight_actors::vocabulary::{
 use serde_json::{Map, Value, json};
 
 use super::kept;
-use crate::models::http::{Failure, JsonReader, ServerEvent};
+use crate::models::http::{Failure, JsonReader, ServerEvent, settle_calls};
 
 /// Between two messages of one answer.
 const GAP: &str = "\n\n";
-const NO_RESPONSE: &str = "it is no response of the Responses API";
+const NO_RESPONSE: &str = "it is not a response of the Responses API";
 
 /// An answer in the making.
 #[derive(Default)]
 pub(super) struct Answer {
     json: JsonReader,
-    /// The items that are whole, by their places.
-    items: BTreeMap<u64, Value>,
-    /// The places of the calls that have begun, in their order.
-    calls: Vec<u64>,
+    /// The items that are whole, with their places. Some servers give several the same place.
+    items: Vec<(u64, Value)>,
+    /// The places and ids of the calls that have begun, in their order.
+    calls: Vec<(u64, Value)>,
     /// The place of the message whose text was shown last.
     shown: Option<u64>,
     /// The place, the list and the number of the piece of reasoning that was shown last.
     thought: Option<(u64, String, u64)>,
     /// Whether the server has begun to answer.
     has_begun: bool,
-    /// What was said so far, of every kind.
+    /// The parts so far, of every kind.
     said: String,
-    /// What the server said that it consumed.
+    /// The usage that the server told.
     told: Usage,
     /// The response as the server told it at its end.
     whole: Option<Value>,
@@ -76,7 +74,7 @@ impl Answer {
             "response.output_item.added" => self.begin(place, &value["item"], &mut show),
             "response.output_item.done" => {
                 self.begin(place, &value["item"], &mut show);
-                self.items.insert(place, value["item"].take());
+                self.end_item(place, value["item"].take());
             }
             "response.output_text.delta" | "response.refusal.delta" if !more.is_empty() => {
                 let is_next = self.shown.is_some_and(|shown| shown != place);
@@ -96,7 +94,7 @@ impl Answer {
                 show(Delta::Reasoning(format!("{gap}{more}")));
             }
             "response.function_call_arguments.delta" if !more.is_empty() => {
-                if let Some(index) = self.call(place) {
+                if let Some(index) = self.call(place, &value["item_id"]) {
                     show(Delta::ToolCall {
                         index,
                         name: None,
@@ -118,31 +116,48 @@ impl Answer {
         self.whole.is_some()
     }
 
-    /// What the server said that the answer consumed.
+    /// The usage of the answer, as the server told it.
     pub(super) fn told(&self) -> Usage {
         self.told
     }
 
-    /// What an answer that failed has consumed, and what it said; `None` if it had not begun.
+    /// The usage and the text of an answer that failed; `None` if it had not begun.
     pub(super) fn spent(self) -> Option<(Usage, String)> {
         let has_spent = self.has_begun || self.told != Usage::default();
         has_spent.then_some((self.told, self.said))
     }
 
     fn begin(&mut self, place: u64, item: &Value, show: &mut impl FnMut(Delta)) {
-        if item["type"] != "function_call" || self.call(place).is_some() {
+        if item["type"] != "function_call" || self.call(place, &item["id"]).is_some() {
             return;
         }
-        self.calls.push(place);
+        let index = u32::try_from(self.calls.len()).unwrap_or(u32::MAX);
+        self.calls.push((place, item["id"].clone()));
         show(Delta::ToolCall {
-            index: self.call(place).unwrap_or_default(),
+            index,
             name: item["name"].as_str().map(str::to_owned),
             arguments: String::new(),
         });
     }
 
-    fn call(&self, place: u64) -> Option<u32> {
-        let index = self.calls.iter().position(|call| *call == place)?;
+    /// Keeps an item that is whole, in the place of the same one.
+    fn end_item(&mut self, place: u64, item: Value) {
+        let is_same = |(at, known): &&mut (u64, Value)| {
+            let has_id = item["id"].is_string() && known["id"] == item["id"];
+            *at == place && (has_id || *known == item)
+        };
+        match self.items.iter_mut().find(is_same) {
+            Some((_, known)) => *known = item,
+            None => self.items.push((place, item)),
+        }
+    }
+
+    /// The number of the call in this place, of this id where the server says one.
+    fn call(&self, place: u64, id: &Value) -> Option<u32> {
+        let is_it = |(at, known): &(u64, Value)| {
+            *at == place && (known == id || !id.is_string() || !known.is_string())
+        };
+        let index = self.calls.iter().rposition(is_it)?;
         u32::try_from(index).ok()
     }
 
@@ -185,7 +200,9 @@ impl Answer {
         };
         // Some servers leave the items out of the last event.
         if items.is_empty() {
-            items = self.items.into_values().collect();
+            let mut whole = self.items;
+            whole.sort_by_key(|(place, _)| *place);
+            items = whole.into_iter().map(|(_, item)| item).collect();
         }
         let mut drafted = Drafted {
             server,
@@ -203,20 +220,8 @@ impl Answer {
             let own = Map::from_iter([(RESPONSE.to_owned(), json!(id))]);
             message.parts.insert(0, kept::fields(server, own));
         }
-        message.drop_repeated_calls();
-        let messages = conversation.messages();
-        let past = messages.iter().flat_map(|message| message.tool_calls());
-        let mut taken: HashSet<String> = past.map(|call| call.id.clone()).collect();
-        let mut has_calls = false;
-        for part in &mut message.parts {
-            let Part::ToolCall(call) = part else { continue };
-            has_calls = true;
-            let fresh = (0..).map(|number| format!("call_{number}"));
-            let mut ids = std::iter::once(std::mem::take(&mut call.id)).chain(fresh);
-            let is_free = |id: &String| !id.is_empty() && !taken.contains(id);
-            call.id = ids.find(is_free).unwrap_or_default();
-            taken.insert(call.id.clone());
-        }
+        settle_calls(&mut message, conversation);
+        let has_calls = message.tool_calls().next().is_some();
         let mut response = ModelResponse::new(message);
         response.finish = finish(&whole, has_calls, drafted.is_refused);
         response.usage = self.told;
@@ -322,7 +327,7 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What a piece of reasoning tells: its summary, else its text.
+/// The text of a piece of reasoning: its summary, else its text.
 fn reasoning(item: &Map<String, Value>) -> String {
     let texts = |name: &str| {
         let parts = item.get(name).map_or(&[][..], list).iter();

@@ -1,4 +1,4 @@
-//! What an answer holds besides text and calls, and how it is kept for the next request.
+//! The parts of an answer besides text and calls, and how they are kept for the next request.
 //!
 //! The server recognises its own items by their ids, and refuses reasoning without the item that followed it. So each
 //! item is kept in its place, or, where a part of the message says what it says, its other fields behind that part.
@@ -15,7 +15,7 @@ pub(super) fn name_of(host: &str) -> String {
     format!("responses:{name}")
 }
 
-/// What a part keeps of this server's.
+/// The value that a part keeps for this server.
 pub(super) enum Kept<'p> {
     /// An item of its own.
     Item(&'p Map<String, Value>),

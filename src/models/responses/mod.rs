@@ -5,13 +5,16 @@ mod kept;
 mod request;
 mod settings;
 
-use std::fmt;
+use std::sync::Arc;
 
 use ghostlight_actors::{
-    contract::{Model, ModelContext, ModelError},
+    contract::{Model, ModelContext, ModelError, ModelHost},
     vocabulary::{ModelRequest, ModelResponse},
 };
-use serde_json::Value;
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 pub use self::settings::{History, OpenAiResponsesSpec};
 use self::{
@@ -19,13 +22,18 @@ use self::{
     request::{Body, PREVIOUS},
 };
 use super::{
-    Secret,
+    batches::{self, BatchFailure, BatchServer, BatchSpec, Batched},
+    client::invalid,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, display_host, is_priced, key_for, timed, true_host,
+        ServerKind, Tariff, display_host, is_priced, judged, key_for, provider, read_json, timed,
+        true_host,
     },
-    openai::{self, Profile},
+    openai::{self, OpenAiBatches, Profile, described},
 };
+
+/// The path of requests in batches.
+const BATCHED: &str = "/v1/responses";
 
 /// The files that OpenAI's models take beside text.
 const TAKEN: [&str; 8] = [
@@ -81,35 +89,16 @@ impl OpenAiResponses {
         }
     }
 
-    /// Sets the address up to and without `/responses`.
+    /// Sends the requests of runs in batches: see [`OpenAi::batched`](openai::OpenAi::batched).
     #[must_use]
-    pub fn base_url(self, address: impl Into<String>) -> Self {
-        self.with(|settings| settings.base_url = address.into())
-    }
-
-    /// Sets the key.
-    #[must_use]
-    pub fn api_key(self, key: Secret) -> Self {
-        self.with(|settings| settings.api_key = Some(key))
+    pub fn batched(self, batch: BatchSpec) -> Self {
+        self.with(|settings| settings.batch = Some(batch))
     }
 
     /// Adds a tool that the server itself runs, such as `{"type": "web_search"}`, beside those of the agent.
     #[must_use]
     pub fn tool(self, tool: impl Into<Value>) -> Self {
         self.with(|settings| settings.tools.push(tool.into()))
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &OpenAiResponsesSpec {
-        self.connection.settings()
-    }
-
-    /// Reads the address and looks up the secrets, which the first request would do.
-    ///
-    /// # Errors
-    /// An address or header that cannot be used, a secret that is not set, no trusted certificates on the machine.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.connection.endpoint().map(drop)
     }
 
     async fn attempt(
@@ -123,13 +112,50 @@ impl OpenAiResponses {
         if let Err(failure) = self.read(endpoint, &name, request, cx, &mut answer).await {
             return Err(Failed::after(failure, answer.spent()));
         }
-        let told = answer.told();
-        let answer = answer.complete(&name, &request.conversation);
-        let mut response =
-            answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
-        // The interface knows no texts to stop at.
-        openai::cut_at(&mut response, &request.settings.stop);
-        Ok(response)
+        complete(answer, &name, request)
+    }
+
+    /// The answer of a batch, on which the call waits in its sleep.
+    async fn await_batch(
+        &self,
+        endpoint: &ResponsesEndpoint,
+        request: &ModelRequest,
+        (batched, cx): (Batched, &ModelContext),
+    ) -> Result<ModelResponse, ModelError> {
+        let mut settings = self.connection.settings().clone();
+        settings.history = History::Whole;
+        let name = kept::name_of(&endpoint.server.host);
+        let body = Body {
+            request,
+            settings: &settings,
+            server: &name,
+            is_openai: endpoint.is_openai,
+        };
+        let server = self.batches(endpoint);
+        let answered = batches::answer(&server, batched, cx, request, || {
+            to_raw_value(&body.to_json())
+        });
+        let outcome = match answered.await {
+            Ok(whole) => read_whole(&whole, &name, request),
+            Err(BatchFailure::Server(failure)) => Err(failure.into()),
+            Err(BatchFailure::Own(error)) => return Err(error),
+        };
+        let tariff = Tariff {
+            is_batched: true,
+            ..settings.tariff()
+        };
+        judged(&endpoint.server, tariff, request, outcome)
+    }
+
+    fn batches(&self, endpoint: &ResponsesEndpoint) -> Arc<dyn BatchServer> {
+        let settings = self.connection.settings();
+        Arc::new(OpenAiBatches {
+            server: Arc::new(endpoint.server.clone()),
+            model: settings.model.clone(),
+            path: BATCHED,
+            timeouts: settings.timeouts,
+            max_response_bytes: settings.max_response_bytes,
+        })
     }
 
     /// Reads the answer as far as it comes.
@@ -182,6 +208,35 @@ impl OpenAiResponses {
     }
 }
 
+/// The response that an answer makes.
+fn complete(answer: Answer, name: &str, request: &ModelRequest) -> Result<ModelResponse, Failed> {
+    let told = answer.told();
+    let answer = answer.complete(name, &request.conversation);
+    let mut response =
+        answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))?;
+    // The interface knows no texts to stop at.
+    openai::cut_at(&mut response, &request.settings.stop);
+    Ok(response)
+}
+
+/// The response that an answer in one piece makes.
+fn read_whole(
+    whole: &RawValue,
+    name: &str,
+    request: &ModelRequest,
+) -> Result<ModelResponse, Failed> {
+    let mut answer = Answer::default();
+    match answer.take_whole(read_json(whole.get().as_bytes())?) {
+        Ok(()) => complete(answer, name, request),
+        Err(failure) => Err(Failed::after(failure, answer.spent())),
+    }
+}
+
+provider! {
+    OpenAiResponses, OpenAiResponsesSpec, "/responses",
+    variables: "OPENAI", keys: ["OPENAI_API_KEY"], address: str::to_owned,
+}
+
 impl Model for OpenAiResponses {
     async fn respond(
         &self,
@@ -194,20 +249,45 @@ impl Model for OpenAiResponses {
             true => Inputs::of(TAKEN),
             false => Inputs::UNKNOWN,
         };
-        let request = inputs.fitted(&request, || self.description())?;
+        let mut request = inputs.fitted(&request, || self.description())?;
+        if let Some(batched) = Batched::of(settings.batch, &cx) {
+            request.to_mut().stream = false;
+            return self.await_batch(endpoint, &request, (batched, &cx)).await;
+        }
         let attempt = self.attempt(endpoint, &request, &cx);
         let total = settings.timeouts.total();
-        let prices = (settings.prices.as_ref(), settings.model.as_str());
-        timed(&endpoint.server, total, prices, &request, attempt).await
+        let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+        timed(&endpoint.server, total, tariff, &request, attempt).await
+    }
+
+    async fn attend(&self, host: &ModelHost) {
+        let settings = self.connection.settings();
+        if settings.batch.is_none() {
+            // There may be batches of the time when it was set.
+            let server = true_host(&settings.base_url);
+            let description = described(&settings.model, &server, BATCHED);
+            if !batches::are_open(host, &description).await {
+                return;
+            }
+        }
+        match self.connection.endpoint() {
+            Ok(endpoint) => {
+                let spec = settings.batch.unwrap_or_default();
+                batches::attend(host, self.batches(endpoint), spec).await;
+            }
+            Err(error) => {
+                tracing::warn!(%error, "nobody looks after the batches of {}", self.description());
+            }
+        }
+    }
+
+    fn ready(&self) -> Result<(), ModelError> {
+        self.connection.endpoint().map(drop)
     }
 
     fn is_priced(&self) -> bool {
         let settings = self.connection.settings();
-        is_priced(
-            settings.prices.as_ref(),
-            &settings.base_url,
-            &settings.model,
-        )
+        is_priced(settings.tariff(), &settings.base_url)
     }
 
     fn description(&self) -> String {
@@ -222,6 +302,9 @@ impl Reach for OpenAiResponsesSpec {
 
     fn open(&self) -> Result<ResponsesEndpoint, ModelError> {
         let profile = Profile::of(&self.base_url, &self.model);
+        if self.batch.is_some() && profile.key_in_api_key {
+            return Err(invalid(openai::NO_BATCHES_AT_AZURE));
+        }
         let key = match profile.key_variable.as_str() {
             "" => self.api_key.clone(),
             variable => {
@@ -259,19 +342,5 @@ impl Reach for OpenAiResponsesSpec {
             is_openai: profile.name == "openai" || profile.key_in_api_key,
             server,
         })
-    }
-}
-
-impl From<OpenAiResponsesSpec> for OpenAiResponses {
-    fn from(settings: OpenAiResponsesSpec) -> Self {
-        Self {
-            connection: Connection::new(settings),
-        }
-    }
-}
-
-impl fmt::Debug for OpenAiResponses {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "OpenAiResponses({})", self.description())
     }
 }

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::models::{
-    OpenAiSpec, Secret,
-    http::{self, Timeouts, address, no_credentials, without_credentials},
+    BatchSpec, OpenAiSpec, Secret,
+    http::{self, Tariff, Timeouts, address, no_credentials, without_credentials},
 };
 
 /// The settings of a model behind OpenAI's Responses. A team file holds the same fields.
@@ -28,7 +28,7 @@ pub struct OpenAiResponsesSpec {
     pub api_key: Option<Secret>,
     /// The version of the interface, as the query `api-version` (Azure).
     pub api_version: Option<String>,
-    /// What the server is told of the conversation so far.
+    /// The part of the conversation that the server is sent.
     pub history: History,
     /// Whether the server is asked for its reasoning in an encrypted form, so that it goes on with it after a call of a
     /// tool although it stores nothing. If it is left out, reasoning models of OpenAI and Azure are asked, by their names.
@@ -39,7 +39,7 @@ pub struct OpenAiResponsesSpec {
     pub tools: Vec<Value>,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
-    /// What the model costs. Without it the [table of prices](crate::models::PriceTable) says it, for the provider's own server;
+    /// The prices of the model. Without them the [table of prices](crate::models::PriceTable) is used, for the provider's own server;
     /// what it does not know costs 0, and a budget in money over it is refused.
     pub prices: Option<Prices>,
     /// Further fields of each request body. They replace the request's own fields, except `input` and `stream`; `null`
@@ -53,9 +53,12 @@ pub struct OpenAiResponsesSpec {
     pub allow_plain_http: bool,
     /// The most bytes of an answer, as it comes over the wire.
     pub max_response_bytes: u64,
+    /// Whether the requests of runs go in batches, for half the price and within a day, and how they are gathered. The
+    /// server is always sent the whole conversation then. Prices that are given are those of batches.
+    pub batch: Option<BatchSpec>,
 }
 
-/// What the server is told of the conversation so far.
+/// The part of the conversation that the server is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -63,7 +66,7 @@ pub enum History {
     /// All of it, with each request. The server stores nothing (`store: false`).
     #[default]
     Whole,
-    /// What came after the model's last answer, which the server has stored. Where it is gone there (after 30 days), the
+    /// The messages behind the model's last answer, which the server has stored. Where it is gone there (after 30 days), the
     /// server is told the whole conversation once more, without the reasoning that it had.
     Stored,
 }
@@ -86,6 +89,15 @@ impl OpenAiResponsesSpec {
             headers: BTreeMap::new(),
             allow_plain_http: false,
             max_response_bytes: http::MAX_RESPONSE_BYTES,
+            batch: None,
+        }
+    }
+
+    /// By what the requests of runs are charged.
+    pub(super) fn tariff(&self) -> Tariff<'_> {
+        Tariff {
+            is_batched: self.batch.is_some(),
+            ..Tariff::new(self.prices.as_ref(), &self.model)
         }
     }
 }

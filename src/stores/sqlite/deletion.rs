@@ -82,7 +82,7 @@ pub(super) fn open_run_in(
         "SELECT run FROM runs WHERE session_team = ?1 AND session_key = ?2 AND {} LIMIT 1",
         rows::OPEN
     );
-    first_run(connection, &sql, params![session.team, session.key])
+    first_run(connection, &sql, params![&*session.team, &*session.key])
 }
 
 fn first_run(

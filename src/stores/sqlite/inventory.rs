@@ -37,7 +37,7 @@ pub(super) fn read(connection: &Connection) -> Result<Inventory, Fault> {
             .values
             .push((scope.to_owned(), key.to_owned(), version));
     }
-    // The row that only keeps a mark from being reused is no item.
+    // The row that only keeps a mark from being reused is not an item.
     let items = "SELECT run, id, at, body, digest FROM inbox WHERE run <> '' ORDER BY mark";
     let mut select = connection.prepare(items)?;
     let mut found = select.query([])?;

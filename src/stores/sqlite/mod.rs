@@ -76,7 +76,7 @@ impl Default for Options {
     }
 }
 
-/// What [`SqliteStore::verify`] read.
+/// The amount that [`SqliteStore::verify`] read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verified {

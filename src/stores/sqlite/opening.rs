@@ -22,7 +22,7 @@ use super::{
 };
 use crate::files;
 
-/// What was found at a path.
+/// The file that was found at a path.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     /// The last commit.

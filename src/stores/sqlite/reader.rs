@@ -253,7 +253,7 @@ pub(super) fn tree(
         if let hash_map::Entry::Vacant(place) = runs.entry(journal) {
             let key = journal_key(connection, journal)?;
             let run = key.parse().map_err(|_| {
-                Fault::Damaged(format!("journal {key} is no run, but stands in a tree"))
+                Fault::Damaged(format!("journal {key} is not a run, but stands in a tree"))
             })?;
             let sequence = row.get::<_, i64>(1)?.cast_unsigned();
             place.insert((run, Follower::at(connection, journal, &key, sequence)?));
@@ -323,7 +323,10 @@ fn runs_sql(filter: &RunFilter) -> Option<(String, Vec<Value>)> {
     }
     if let Some(session) = &filter.session {
         conditions.push("session_team = ? AND session_key = ?");
-        values.extend([session.team.clone().into(), session.key.clone().into()]);
+        values.extend([
+            session.team.to_string().into(),
+            session.key.to_string().into(),
+        ]);
     }
     if let Some(root) = filter.root {
         conditions.push("root = ?");
@@ -417,7 +420,7 @@ pub(super) fn sessions(
     while let Some(row) = found.next()? {
         let key = rows::needed(row, 0)?;
         let Ok(JournalId::Session(session)) = key.parse() else {
-            return Err(Fault::Damaged(format!("journal {key} is no session")));
+            return Err(Fault::Damaged(format!("journal {key} is not a session")));
         };
         rows.push(SessionRow {
             session,
@@ -530,7 +533,8 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<JournalId>), 
         if rows::read_item(row)?.is_some() {
             let of = rows::needed(row, 0)?;
             if !seen.contains(of) {
-                let odd = |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is no run"));
+                let odd =
+                    |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is not a run"));
                 mailboxes.push(of.parse().map_err(odd)?);
                 seen.insert(of.to_owned());
             }

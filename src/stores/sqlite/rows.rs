@@ -131,8 +131,8 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
         ids[0].as_deref(),
         ids[1].as_deref(),
         ids[2].as_deref(),
-        run.session.as_ref().map(|session| session.team.as_str()),
-        run.session.as_ref().map(|session| session.key.as_str()),
+        run.session.as_ref().map(|session| &*session.team),
+        run.session.as_ref().map(|session| &*session.key),
         Some(run.team.as_str()),
         Some(run.agent.as_str()),
         Some(path.as_str()),
@@ -233,8 +233,8 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
     found.root = id(texts[1]).ok().flatten().ok_or_else(|| odd("root"))?;
     found.parent = id(texts[2]).map_err(|_| odd("parent"))?;
     found.session = texts[3].zip(texts[4]).map(|(team, key)| SessionId {
-        team: team.to_owned(),
-        key: key.to_owned(),
+        team: team.into(),
+        key: key.into(),
     });
     found.path = serde_json::from_str(&owned(texts[7])?).map_err(|_| odd("path"))?;
     found.status = texts[8]

@@ -80,7 +80,7 @@ fn tables(connection: &Connection) -> Result<Vec<Table>, Fault> {
     Ok(found.collect::<Result<_, _>>()?)
 }
 
-/// What the first hundred bytes of a file say about it.
+/// The identity of a file, by its first hundred bytes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Header {
     /// It is a store of this version.

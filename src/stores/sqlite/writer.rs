@@ -138,7 +138,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Commits the transaction, and tells whether it changed anything: without changes it is no commit.
+    /// Commits the transaction, and tells whether it changed anything: without changes it is not a commit.
     pub(super) fn finish(&mut self) -> Result<bool, Fault> {
         if self.changed {
             self.tail.commit += 1;

@@ -7,7 +7,7 @@
 //! exact fractions of whole numbers of up to 4096 bits, so `1/3*3` is 1 and `2^200` has all its
 //! digits. Everything else (`pi`, `sin`, `2^0.5`, a root that does not come out even) is a double
 //! with a bound on its error that every operation carries on. A result shows only digits that
-//! the bound allows, at most 15, and begins with `≈`; a fraction that is no short decimal shows
+//! the bound allows, at most 15, and begins with `≈`; a fraction that is not a short decimal shows
 //! 20 digits and `≈`. A question that rounding leaves open, such as the tangent of a right angle,
 //! is an error.
 //!
@@ -29,8 +29,6 @@ use ghostlight_actors::{
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
-
-use super::generated_code;
 
 /// The longest expression, in characters.
 pub const MAX_EXPRESSION_CHARS: usize = 1000;
@@ -62,7 +60,7 @@ impl Tool for Calculator {
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
-        let arguments: CalculatorArguments = generated_code::arguments(&arguments)?;
+        let arguments: CalculatorArguments = arguments.read()?;
         Ok(ToolOutput::text(
             calculate(&arguments.expression)?.to_string(),
         ))
@@ -115,7 +113,7 @@ pub enum CalculationError {
     Syntax {
         /// Where, in characters from 1.
         at: usize,
-        /// What is wrong and how to write what was meant.
+        /// The fault, and how to write what was meant.
         problem: String,
     },
     /// There is no such number.
@@ -128,6 +126,8 @@ pub enum CalculationError {
     #[error("{0} is not certain because of rounding: use whole numbers and fractions, or round()")]
     Imprecise(&'static str),
 }
+
+ghostlight_actors::parts_of_system_error!(CalculationError);
 
 /// Calculates an expression.
 ///
@@ -149,7 +149,7 @@ pub enum CalculationError {
 /// ```
 ///
 /// # Errors
-/// What is wrong with the expression, or why it has no result.
+/// The fault in the expression, or why it has no result.
 pub fn calculate(expression: &str) -> Result<Calculation, CalculationError> {
     let tokens = token::tokens(expression)?;
     let (digits, exact) = parser::evaluate(&tokens)?.format()?;

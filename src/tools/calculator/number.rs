@@ -10,7 +10,7 @@ use super::CalculationError::{self, Imprecise, Overflow, Undefined};
 const MAX_BITS: u64 = 4096;
 /// How many decimals an exact number may have to be shown whole.
 const MAX_DECIMALS: usize = 40;
-/// How many digits of a fraction are shown where it is no short decimal.
+/// How many digits of a fraction are shown where it is not a short decimal.
 const FRACTION_DIGITS: usize = 20;
 /// How many digits of a double can be right.
 const DOUBLE_DIGITS: usize = 15;
@@ -27,7 +27,7 @@ pub(super) enum Number {
 
 type Result<T = Number> = std::result::Result<T, CalculationError>;
 
-/// What rounding a result to a double, and the last digit of a library function, may cost.
+/// The most that rounding a result to a double, and the last digit of a library function, may cost.
 pub(super) fn rounding(value: f64) -> f64 {
     value.abs() * f64::EPSILON + f64::MIN_POSITIVE
 }

@@ -167,7 +167,7 @@ impl Parser<'_> {
         Ok(Operand::plain(functions::call(name, &arguments)?))
     }
 
-    /// What stands behind an operand and belongs to it alone. It tells whether there was any.
+    /// Reads the operators behind an operand that belong to it alone. It tells whether there were any.
     fn postfix(&mut self, left: Operand) -> Result<(Operand, bool)> {
         let operand = match self.peek().cloned() {
             Some(Kind::Percent) if left.percent => {

@@ -148,8 +148,8 @@ fn what_cannot_be_read_or_has_two_readings_is_an_error() {
         ("(1)(2)", "operator is missing"),
         ("2pi", "write an operator"),
         ("0x10", "write an operator"),
-        ("1.2.3", "no number"),
-        (".", "no number"),
+        ("1.2.3", "not a number"),
+        (".", "not a number"),
         ("1,234 * 2", "thousands separators"),
         ("(1,234)", "thousands separators"),
         ("1 +", "ends where a number"),
@@ -168,9 +168,9 @@ fn what_cannot_be_read_or_has_two_readings_is_an_error() {
         ("200 - 10%", "two readings"),
         ("5%%", "percentage of a percentage"),
         ("17 of 20", "needs a percentage"),
-        ("5 $", "`$` is no part"),
+        ("5 $", "`$` is not part"),
         ("1; drop table", "thousands"),
-        ("2^⁻", "no exponent"),
+        ("2^⁻", "not an exponent"),
     ];
     for (expression, expected) in cases {
         let said = shown(expression);

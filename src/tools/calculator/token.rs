@@ -102,7 +102,7 @@ fn token(characters: &[char], start: usize) -> Result<(Kind, usize), Calculation
             return Ok((Kind::Name(name.to_lowercase()), end));
         }
         other => {
-            let problem = format!("`{other}` is no part of an arithmetic expression");
+            let problem = format!("`{other}` is not part of an arithmetic expression");
             return Err(syntax(start + 1, problem));
         }
     };
@@ -139,7 +139,7 @@ fn number(characters: &[char], start: usize) -> Result<(Kind, usize), Calculatio
     if digits.is_empty()
         || follows.is_some_and(|c| c.is_alphanumeric() && superscript(*c).is_none() || *c == '.')
     {
-        let problem = "this is no number; write an operator between a number and what follows, \
+        let problem = "this is not a number; write an operator between a number and what follows, \
                        such as `2*pi`";
         return Err(syntax(start + 1, problem));
     }
@@ -178,7 +178,7 @@ fn superscripts(characters: &[char], start: usize) -> Result<(Kind, usize), Calc
     if digits.is_empty() || digits.contains(&10) {
         return Err(syntax(
             start + 1,
-            "this is no exponent; write it as `^(..)`",
+            "this is not an exponent; write it as `^(..)`",
         ));
     }
     let fold = |number: BigInt, digit: &u32| number * 10u32 + *digit;

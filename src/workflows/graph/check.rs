@@ -15,7 +15,7 @@ pub enum GraphError {
     #[error("a node is called {END:?}, which stands for the end: rename it")]
     NamedEnd,
     /// A name belongs to no node.
-    #[error("{wanted_by} names {name:?}, which is no node; there are: {known}")]
+    #[error("{wanted_by} names {name:?}, which is not a node; there are: {known}")]
     Missing {
         /// The place of the name.
         wanted_by: String,
@@ -53,6 +53,8 @@ pub enum GraphError {
     #[error("max_steps must be at least 1")]
     NoSteps,
 }
+
+ghostlight_actors::parts_of_system_error!(GraphError);
 
 pub(super) fn check<S>(graph: &StateGraph<S>) -> Result<(), GraphError> {
     if let Some(name) = graph.twice.first() {

@@ -4,24 +4,45 @@ use std::fmt::Write;
 
 use super::{END, StateGraph, Way};
 
+/// The most characters of a condition beside its arrow.
+const WORDS: usize = 60;
+
 /// The arrows of a graph, each with its label.
-fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, &'static str)> {
+fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, String)> {
     let mut arrows = Vec::new();
     for (from, way) in &graph.ways {
-        let label = match way {
-            Way::To(_) => "",
-            Way::Choice { .. } => "or",
-            Way::Fork { .. } => "and",
-        };
-        let targets = way.targets().into_iter();
-        arrows.extend(targets.map(|to| (from.as_str(), to, label)));
+        for (place, to) in way.targets().into_iter().enumerate() {
+            let label = match way {
+                Way::To(_) => String::new(),
+                Way::Choice { words, .. } => match words.get(place).map(String::as_str) {
+                    None | Some("") => "or".to_owned(),
+                    Some(words) => shortened(words),
+                },
+                Way::Fork { .. } => "and".to_owned(),
+            };
+            arrows.push((from.as_str(), to, label));
+        }
     }
     arrows
+}
+
+fn shortened(words: &str) -> String {
+    let mut cut: String = words.chars().take(WORDS).collect();
+    if cut.len() < words.len() {
+        cut.push('…');
+    }
+    cut
 }
 
 /// A text within quotes that both languages can read.
 fn quoted(name: &str) -> String {
     name.replace('\\', "/").replace('"', "'").replace('\n', " ")
+}
+
+/// The same for Mermaid, which would read a label as HTML.
+fn markup(text: &str) -> String {
+    let text = quoted(text).replace('&', "&amp;");
+    text.replace('<', "&lt;").replace('>', "&gt;")
 }
 
 pub(super) fn mermaid<S>(graph: &StateGraph<S>) -> String {
@@ -40,14 +61,14 @@ pub(super) fn mermaid<S>(graph: &StateGraph<S>) -> String {
         } else {
             ("[", "]")
         };
-        let _ = writeln!(text, "    n{place}{open}\"{}\"{close}", quoted(name));
+        let _ = writeln!(text, "    n{place}{open}\"{}\"{close}", markup(name));
     }
     let _ = writeln!(text, "    start(( )) --> n{}", id(&graph.entry));
     for (from, to, label) in arrows(graph) {
         let label = if label.is_empty() {
             String::new()
         } else {
-            format!("|{label}|")
+            format!("|\"{}\"|", markup(&label))
         };
         let _ = writeln!(text, "    n{} -->{label} n{}", id(from), id(to));
     }
@@ -62,7 +83,7 @@ pub(super) fn dot<S>(graph: &StateGraph<S>) -> String {
         let label = if label.is_empty() {
             String::new()
         } else {
-            format!(" [label={label}]")
+            format!(" [label=\"{}\"]", quoted(&label))
         };
         let _ = writeln!(
             text,

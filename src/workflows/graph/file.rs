@@ -3,7 +3,7 @@
 mod rule;
 mod state;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use ghostlight_actors::{
     definition::AgentSpec,
@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Unfinished, Walked, so_far};
+use super::{Graph, GraphEnd, GraphError, Halt, StateGraph, Unfinished, Walked, Way, so_far};
 use crate::{
     behaviors::{Prompt, task},
     workflows::{
@@ -55,7 +55,7 @@ use state::State;
 pub struct GraphSpec {
     /// The node with which it begins.
     pub entry: String,
-    /// The nodes, by name; `end` is no node.
+    /// The nodes, by name; `end` is not a node.
     pub nodes: BTreeMap<String, GraphNode>,
     /// The values with which it begins, beside the task.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -85,7 +85,7 @@ pub struct GraphNode {
     /// The agent below that works here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// What it is asked; the task when left out.
+    /// The question to it; the task when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prompt: Option<Prompt>,
     /// The tool of the agent's that is called here.
@@ -150,6 +150,27 @@ pub struct Choice {
     pub to: String,
 }
 
+impl<S: Clone + Send + 'static> StateGraph<S> {
+    /// [`route`](Self::route) with the condition of each target in words.
+    pub(super) fn told_route(
+        self,
+        from: impl Into<String>,
+        targets: impl IntoIterator<Item = (String, String)>,
+        choose: impl Fn(&S) -> String + Send + Sync + 'static,
+    ) -> Self {
+        let (targets, words) = targets.into_iter().unzip();
+        let choose = Arc::new(choose);
+        self.way(
+            from,
+            Way::Choice {
+                targets,
+                words,
+                choose,
+            },
+        )
+    }
+}
+
 impl GraphSpec {
     /// The graph in Mermaid's language.
     ///
@@ -208,9 +229,17 @@ impl GraphSpec {
         };
         let failed = format!("{name}.failed");
         let on_failure = node.on_failure.clone();
-        let targets: Vec<String> = choices.iter().map(|choice| choice.to.clone()).collect();
-        let targets = targets.into_iter().chain(on_failure.clone());
-        graph.route(name, targets, move |state: &State| {
+        let told = choices.iter().map(|choice| {
+            let words = match &choice.when {
+                Some(rule) => rule.to_string(),
+                None if choices.len() > 1 => "otherwise".to_owned(),
+                None => String::new(),
+            };
+            (choice.to.clone(), words)
+        });
+        let failing = on_failure.clone().map(|to| (to, "on failure".to_owned()));
+        let targets: Vec<(String, String)> = told.chain(failing).collect();
+        graph.told_route(name, targets, move |state: &State| {
             if let Some(to) = on_failure.as_ref().filter(|_| state.has(&failed)) {
                 return to.clone();
             }
@@ -236,7 +265,7 @@ impl GraphSpec {
         names.any(|name| !state.has(name) && answer.contains(&format!("{{{name}}}")))
     }
 
-    /// What is wrong with the graph for this agent, beside the faults that the graph's own check
+    /// The faults of the graph for this agent, beside those that the graph's own check
     /// finds.
     fn fault(&self, agent: &AgentSpec) -> Result<(), String> {
         for (name, node) in &self.nodes {

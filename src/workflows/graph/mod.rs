@@ -87,7 +87,7 @@ type Merge<S> = Arc<dyn Fn(S, Vec<S>) -> S + Send + Sync>;
 pub struct StateGraph<S> {
     entry: String,
     nodes: BTreeMap<String, Work<S>>,
-    /// What a person is asked before a node.
+    /// The question to a person before a node.
     gates: BTreeMap<String, String>,
     ways: BTreeMap<String, Way<S>>,
     /// Names that were used twice.
@@ -100,6 +100,8 @@ enum Way<S> {
     To(String),
     Choice {
         targets: Vec<String>,
+        /// When each target is chosen, for pictures; none where code chooses.
+        words: Vec<String>,
         choose: Choose<S>,
     },
     /// Several ways at once, which meet again.
@@ -193,9 +195,8 @@ impl<S: Clone + Send + 'static> StateGraph<S> {
         targets: impl IntoIterator<Item = T>,
         choose: impl Fn(&S) -> String + Send + Sync + 'static,
     ) -> Self {
-        let targets = targets.into_iter().map(Into::into).collect();
-        let choose = Arc::new(choose);
-        self.way(from, Way::Choice { targets, choose })
+        let targets = targets.into_iter().map(|to| (to.into(), String::new()));
+        self.told_route(from, targets, choose)
     }
 
     /// Adds ways from a node to several at once. Each branch begins with the state at the fork and
@@ -437,7 +438,9 @@ impl<S: Clone + Send + Sync + 'static> Walk<'_, S> {
                 }
                 at = match self.graph.ways.get(&at) {
                     Some(Way::To(target)) => target.clone(),
-                    Some(Way::Choice { targets, choose }) => {
+                    Some(Way::Choice {
+                        targets, choose, ..
+                    }) => {
                         let target = choose(&state);
                         if !targets.contains(&target) {
                             return Err(AgentError::failed(format!(

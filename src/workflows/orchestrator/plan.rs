@@ -15,16 +15,16 @@ pub struct PlannedTask {
     pub id: String,
     /// The name of the agent, tool or function that does it.
     pub processor: String,
-    /// What is to be done.
+    /// The task, in words.
     pub description: String,
     /// The tasks whose results it needs.
     pub dependencies: Vec<String>,
     /// Of two tasks that may begin, the one with the lower number begins first.
     pub priority: i64,
-    /// What sort of task it is, in the planner's words.
+    /// The sort of the task, in the planner's words.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What else the planner says; for a tool its arguments.
+    /// The planner's further words; for a tool its arguments.
     pub metadata: Map<String, Value>,
 }
 
@@ -77,7 +77,7 @@ pub enum PlanError {
         place: usize,
         /// Its id.
         id: String,
-        /// What it lacks.
+        /// The part that is missing.
         what: &'static str,
     },
     /// Two tasks have the same id.
@@ -109,6 +109,8 @@ pub enum PlanError {
         known: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(PlanError);
 
 /// Tasks whose dependencies all exist and form no circle.
 ///

@@ -19,10 +19,12 @@ pub enum XmlError {
     Malformed {
         /// The byte of the error, counted from the section's beginning.
         at: u64,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(XmlError);
 
 /// Reads the tasks of a text that contains a section `<tasks>`. Everything around it (prose, code
 /// fences, a declaration) is ignored; CDATA is read as plain text, and an ampersand that begins no
@@ -129,7 +131,7 @@ fn number_of(number: &str) -> Option<char> {
     char::from_u32(code)
 }
 
-/// What an entity stands for.
+/// The meaning of an entity.
 fn resolved(name: &str) -> String {
     let character = match name {
         "amp" => Some('&'),
@@ -176,7 +178,7 @@ impl Within {
                 task.priority = priority
                     .trim()
                     .parse()
-                    .map_err(|_| format!("the priority {priority:?} is no whole number"))?;
+                    .map_err(|_| format!("the priority {priority:?} is not a whole number"))?;
             }
             self.task = Some(task);
         } else if name == "item" {

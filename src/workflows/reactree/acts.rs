@@ -114,7 +114,7 @@ pub(super) fn read(call: &ToolCall, most: u32) -> Result<Act, String> {
     let arguments = call
         .arguments
         .value()
-        .map_err(|error| format!("the arguments are no JSON: {error}"))?;
+        .map_err(|error| format!("the arguments are not JSON: {error}"))?;
     let text = |name: &str| match arguments.get(name) {
         Some(Value::String(text)) if !text.trim().is_empty() => Ok(text.trim().to_owned()),
         _ => Err(format!("{name:?} must be a text that is not empty")),
@@ -173,7 +173,7 @@ mod tests {
                 .contains("result")
         );
         let broken = ToolCall::new("1", "fail", "{");
-        assert!(read(&broken, 2).unwrap_err().contains("no JSON"));
+        assert!(read(&broken, 2).unwrap_err().contains("not JSON"));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct ReAcTree {
     pub vote: ParallelVote,
     /// How many sub-goals of a parallel node are worked on at once.
     pub max_at_once: u32,
-    /// What a node is told, below the agent's instructions: `{goal}`, `{place}`, `{notes}` (where
+    /// The prompt of a node, below the agent's instructions: `{goal}`, `{place}`, `{notes}` (where
     /// the notes stand: they are a message of their own below the goal), `{episodes}`.
     pub prompt: Prompt,
 }
@@ -133,6 +133,10 @@ struct Tree<'a> {
 }
 
 impl Behavior for ReAcTree {
+    fn asks_model(&self) -> bool {
+        true
+    }
+
     fn tools(&self) -> Vec<String> {
         acts::NAMES.map(str::to_owned).to_vec()
     }
@@ -188,7 +192,7 @@ mod tests {
         }
         assert!(
             !ParallelVote::Majority.is_won(1, 2),
-            "a half is no majority"
+            "a half is not a majority"
         );
     }
 }

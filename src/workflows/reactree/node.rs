@@ -136,7 +136,7 @@ impl Tree<'_> {
                 steps: agent.steps(),
             };
             let ended = GoalEnd::new(goal.text.as_str(), status, result.as_str());
-            cx.goal_ended(moment, &ended).await?;
+            cx.loop_context().goal_ended(moment, &ended).await?;
             Ok(end)
         }
         .boxed()
@@ -151,7 +151,7 @@ impl Tree<'_> {
             transcript: &conversation,
             steps: 0,
         };
-        let known = cx.goal_begins(moment, &goal.text).await?;
+        let known = cx.loop_context().goal_begins(moment, &goal.text).await?;
         let notes = notes::shown(&notes::all(cx).await?);
         let mut agent = AgentLoop::new(cx)?
             .instructions(self.instructions(cx, goal, known, !notes.is_empty()))
@@ -159,7 +159,7 @@ impl Tree<'_> {
             .conversation(conversation)
             .free_text()
             .inner();
-        // A note may repeat what a tool found, so it is no part of the instructions.
+        // A note may repeat what a tool found, so it is not part of the instructions.
         if !notes.is_empty() {
             agent.say(notes);
         }

@@ -6,9 +6,8 @@ use crate::{
         SystemError, agent_command::AgentCommand, open_questions::is_asking,
         poll_interval::PollInterval, services::Services,
     },
-    contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus},
+    contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus, Surroundings},
     definition::WhileAsking,
-    run::Ports,
     vocabulary::RunId,
 };
 

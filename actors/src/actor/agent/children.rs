@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ractor::ActorCell;
 
-use super::{Agent, AgentState, Below, start_below};
+use super::{AgentState, Below, start_below};
 use crate::{
     actor::{
         SystemError,
@@ -13,7 +13,7 @@ use crate::{
         supervisor::{Backoff, Intensity},
     },
     contract::{RunRow, StoreError},
-    run::{ChildReport, ChildStart, Command, Loaded},
+    run::{ChildReport, ChildStart, Command, Loaded, row_of},
     vocabulary::{AgentError, RunId},
 };
 
@@ -28,7 +28,7 @@ impl AgentState {
         let agent = match &below.actor {
             Some(agent) => agent.clone(),
             None => {
-                let started = start_below(&self.myself, Agent, (self.shared.clone(), None));
+                let started = start_below(&self.myself, self.shared.clone());
                 let Some(agent) = started else { return };
                 below.actor.insert(agent).clone()
             }
@@ -128,26 +128,23 @@ impl AgentState {
             return;
         }
         if !child.fresh {
-            self.admit_run(run, Some(child));
+            self.host_run(run, Some(child));
             self.load(run, Claiming::Free);
             return;
         }
         let version = self.shared.version_of(&child.start.team);
-        let loaded = Loaded::fresh(run, child.start.clone(), child.pinned.clone(), version);
-        self.admit_run(run, Some(child));
+        let loaded = Loaded::fresh(
+            row_of(run, &child.start, version).into(),
+            child.start.clone(),
+            child.pinned.clone(),
+        );
+        self.host_run(run, Some(child));
         self.carry(loaded, None);
     }
 
-    /// Handles the loss of a linked child: a run's function panicked or was killed, or an agent
-    /// below died.
-    pub(super) fn child_lost(&mut self, cell: &ActorCell, reason: String) {
+    /// Handles the loss of an agent below.
+    pub(super) fn agent_lost(&mut self, cell: &ActorCell, reason: String) {
         let lost = cell.get_id();
-        let mut runs = self.runs.iter_mut();
-        if let Some((&run, hosted)) = runs.find(|(_, hosted)| hosted.incarnation == Some(lost)) {
-            hosted.incarnation = None;
-            self.run_lost(run, reason);
-            return;
-        }
         let is_lost = |below: &Below| {
             let actor = below.actor.as_ref();
             actor.is_some_and(|actor| actor.get_id() == lost)
@@ -182,7 +179,7 @@ impl AgentState {
                 reason: reason.clone(),
             };
             let run = child.run;
-            self.admit_run(run, Some(child)).give_up = Some(error);
+            self.host_run(run, Some(child)).give_up = Some(error);
             self.load(run, Claiming::Free);
         }
     }
@@ -208,6 +205,14 @@ impl AgentState {
             ..child.clone()
         };
         hosted.map(orphan).collect()
+    }
+
+    /// Ends the task that carries a run, as a panic of the run's code would.
+    pub(super) fn kill_run(&mut self, run: RunId) {
+        let hosted = self.runs.get_mut(&run);
+        if hosted.is_some_and(|hosted| hosted.incarnation.take().is_some()) {
+            self.run_lost(run, "killed".to_owned());
+        }
     }
 
     pub(super) fn run_lost(&mut self, run: RunId, reason: String) {

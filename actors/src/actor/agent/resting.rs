@@ -2,40 +2,44 @@
 
 use std::collections::BTreeMap;
 
-use ractor::{ActorId, ActorRef};
+use ractor::ActorRef;
+use tokio::task;
 
 use super::{AgentState, Hosted};
 use crate::{
     actor::{agent_command::AgentCommand, loaded::Claiming},
     run::{ChildReport, RunExit},
-    vocabulary::{AgentError, Entry, RunEnd, RunId, Timestamp},
+    vocabulary::{AgentError, Entry, RunId, Timestamp},
 };
 
 impl AgentState {
-    pub(super) fn rested(&mut self, run: RunId, incarnation: ActorId, rest: RunExit) {
+    pub(super) fn rested(&mut self, run: RunId, incarnation: task::Id, rest: RunExit) {
         let hosted = self.runs.get_mut(&run);
-        let Some(hosted) = hosted.filter(|hosted| hosted.incarnation == Some(incarnation)) else {
+        let is_of = |hosted: &Hosted| {
+            let carrying = hosted.incarnation.as_ref();
+            carrying.is_some_and(|task| task.as_ref().id() == incarnation)
+        };
+        let Some(hosted) = hosted.filter(|hosted| is_of(hosted)) else {
             return;
         };
         hosted.incarnation = None;
         let is_root = hosted.child.is_none();
         match rest {
             RunExit::Ended {
-                outcome,
+                how,
                 end,
                 found_ended,
             } => {
                 if is_root {
                     // A child's end is durable only with its parent's next entries.
-                    let live = &self.services().previewer.live;
-                    live.ended(run, || RunEnd::of(&outcome, end.spent));
+                    self.services().previewer.live.ended(run, how);
                 }
                 let hosted = self.forget(run);
                 if !is_root {
                     self.tell_gone(hosted.and_then(|hosted| hosted.child));
                     return;
                 }
-                self.turn_ended(*end, found_ended);
+                self.turn_ended(&end, found_ended);
             }
             RunExit::Continued {
                 next,
@@ -70,6 +74,7 @@ impl AgentState {
                 }
             }
             RunExit::Store(error) => self.store_failed(run, error),
+            RunExit::Lost(reason) => self.run_lost(run, reason),
         }
         self.watch_idleness();
     }
@@ -79,7 +84,7 @@ impl AgentState {
         let Some(session) = &mut self.session else {
             return;
         };
-        session.sleeping = Some(run);
+        session.not_carried = Some(run);
         for agent in self.leave_agents(run) {
             agent.kill();
         }
@@ -110,7 +115,8 @@ impl AgentState {
             self.reload_session();
             return;
         } else if let Some(session) = &mut self.session {
-            session.record(Entry::TurnContinued { run, next, heard });
+            let continued = Entry::TurnContinued { run, next, heard };
+            session.record(|fold| fold.add(continued));
         }
         self.runs.insert(next, hosted);
         self.load(next, Claiming::Free);
@@ -151,7 +157,7 @@ impl AgentState {
                 && session.wakes.is_empty()
                 && session.reopening.is_empty()
                 && !session.turns.has_waiting()
-                && (session.sleeping.is_some() || !session.turns.is_busy())
+                && (session.not_carried.is_some() || !session.turns.is_busy())
         });
         self.runs.is_empty() && asleep
     }

@@ -18,8 +18,8 @@ use crate::{
         shared::TeamEntry,
     },
     contract::{Append, Batch, Line, StoreError},
-    run::{Acknowledge, Loaded, Ports, row_of},
-    session::{Admission, SessionFold, Turn, checkpoint_is_due, encode_checkpoint},
+    run::{Loaded, OnCommitted, Ports, row_of},
+    session::{SessionFold, Turn, TurnDecision, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
         AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
     },
@@ -37,9 +37,9 @@ impl SessionState {
     }
 
     /// Takes over an entry that was recorded, if the session was read.
-    pub(super) fn record(&mut self, entry: Entry) -> Option<&SessionFold> {
+    pub(super) fn record(&mut self, add: impl FnOnce(&mut SessionFold)) -> Option<&SessionFold> {
         let (fold, claim) = self.loaded.as_mut()?;
-        fold.add(entry);
+        add(fold);
         claim.entries += 1;
         Some(fold)
     }
@@ -63,21 +63,22 @@ impl AgentState {
         };
         let Some((fold, _)) = &session.loaded else {
             if session.early.len() >= self.shared.limits.max_queued_turns.max(1) {
-                self.admit(Admission::Overloaded(reply));
+                self.follow(TurnDecision::Overloaded(reply));
                 return;
             }
+            session.early.reserve_exact(1);
             session.early.push((turn, reply));
             self.load_session();
             return;
         };
-        let admission = session.turns.offer(fold, turn, reply);
-        self.admit(admission);
+        let decision = session.turns.offer(fold, turn, reply);
+        self.follow(decision);
     }
 
-    pub(super) fn admit(&mut self, admission: Admission<TurnReply>) {
+    pub(super) fn follow(&mut self, decision: TurnDecision<TurnReply>) {
         let Some(session) = &self.session else { return };
-        match admission {
-            Admission::Known(run, reply) => {
+        match decision {
+            TurnDecision::Known(run, reply) => {
                 // A turn that is sent again does not retry its quarantined run.
                 let aside = session.has_aside(run);
                 let current = session.fold().map_or(run, |fold| fold.current(run));
@@ -86,9 +87,9 @@ impl AgentState {
                     self.wake(current, false, None);
                 }
             }
-            Admission::Begin(turn, reply) => self.begin_turn(turn, reply),
-            Admission::Queued => self.look_at_open_run(),
-            Admission::Busy(reply) => {
+            TurnDecision::Begin(turn, reply) => self.begin_turn(turn, reply),
+            TurnDecision::Queued => self.look_at_open_run(),
+            TurnDecision::Busy(reply) => {
                 let open = session.fold().and_then(|fold| fold.open);
                 let session = session.id.to_string();
                 let _ = reply.send(Err(match open {
@@ -99,17 +100,17 @@ impl AgentState {
                     },
                 }));
             }
-            Admission::Steer(turn, reply) => self.steer(turn, reply),
-            Admission::Overloaded(reply) => {
+            TurnDecision::Steer(turn, reply) => self.steer(turn, reply),
+            TurnDecision::Overloaded(reply) => {
                 let what = format!("session {}", session.id);
                 let bound = self.shared.limits.max_queued_turns;
                 let _ = reply.send(Err(SystemError::Overloaded { what, bound }));
             }
-            Admission::Other(turn, run, reply) => {
+            TurnDecision::Other(turn, run, reply) => {
                 let session = session.id.to_string();
                 let _ = reply.send(Err(SystemError::OtherTurn { session, turn, run }));
             }
-            Admission::Foreign(reply) => {
+            TurnDecision::Foreign(reply) => {
                 let session = session.id.to_string();
                 let _ = reply.send(Err(SystemError::Foreign { session }));
             }
@@ -152,7 +153,7 @@ impl AgentState {
             Ok(LoadedSession { fold, claim, kept }) => {
                 let open = fold.open;
                 session.turns.set_busy(open.is_some());
-                session.sleeping = open;
+                session.not_carried = open;
                 session.kept = Arc::new(AtomicU64::new(kept));
                 session.loaded = Some((fold, claim));
                 for (turn, reply) in early {
@@ -167,7 +168,7 @@ impl AgentState {
                 self.next_turn();
                 self.answer_known();
                 if open.is_none() {
-                    self.posted();
+                    self.look_for_steering_turns();
                 }
             }
             Err(error) => {
@@ -211,7 +212,7 @@ impl AgentState {
         self.session_loaded(Ok(taken.session));
         // The run was woken meanwhile: it is being read again, with a later claim.
         if !self.runs.contains_key(&run) {
-            self.admit_run(run, None);
+            self.host_run(run, None);
             self.run_loaded(run, Ok(taken.run));
         }
     }
@@ -243,20 +244,22 @@ impl AgentState {
         said.owner = turn
             .owner
             .filter(|_| fold.entries == 0 || fold.owner.is_some());
-        let row = row_of(run, &start, team.pinned.team.version);
+        let row = Arc::new(row_of(run, &start, team.pinned.team.version));
         let turn_started = Line::later(now, Entry::TurnStarted(Box::new(said.clone())));
         let run_started = Line::later(now, start.clone());
-        let journal = JournalId::Session(id.clone());
+        let journal = JournalId::Session(SessionId::clone(id));
         let item = item.map(|item| (journal.clone(), item));
         let in_session = Append::new(journal, claim.entries, claim.epoch, vec![turn_started]);
-        let mut batch = Batch::of(in_session);
-        batch
-            .appends
-            .push(Append::new(run, 0, 1, vec![run_started]).row(row));
+        let of_run = Append::new(run, 0, 1, vec![run_started]).row(row.clone());
+        let mut batch = Batch {
+            appends: vec![in_session, of_run],
+            ..Batch::default()
+        };
         batch.blobs.push((team.digest, team.bytes.clone()));
         batch.taken.extend(item);
         let (ports, root) = (services.clone(), run);
         let begun = Box::new(BegunTurn {
+            row,
             start,
             turn: said,
             reply,
@@ -265,7 +268,7 @@ impl AgentState {
         let myself = self.myself.clone();
         services.commit(
             batch,
-            Acknowledge::new(move |result| {
+            OnCommitted::new(move |result| {
                 if let Ok(committed) = &result {
                     ports.published(root, committed.position + 2);
                 }
@@ -302,16 +305,15 @@ impl AgentState {
         }
         let run = begun.turn.run;
         let entry = Entry::TurnStarted(Box::new(begun.turn));
-        if session.record(entry).is_none() {
+        if session.record(|fold| fold.add(entry)).is_none() {
             return;
         }
         let Some(team) = self.shared.team(&session.id.team) else {
             return;
         };
         // The run is known before its handle is, so that it can be found through the handle.
-        let version = team.pinned.team.version;
-        let loaded = Loaded::fresh(run, begun.start, team.pinned, version);
-        self.admit_run(run, None);
+        let loaded = Loaded::fresh(begun.row, begun.start, team.pinned);
+        self.host_run(run, None);
         let _ = begun.reply.send(Ok(run));
         self.carry(loaded, None);
         self.answer_known();
@@ -326,10 +328,10 @@ impl AgentState {
             return;
         };
         let (known, waits) = (session.turns.known(fold), session.turns.has_waiting());
-        for admission in known {
-            match admission {
-                Admission::Known(run, reply) => drop(reply.send(Ok(run))),
-                other => self.admit(other),
+        for decision in known {
+            match decision {
+                TurnDecision::Known(run, reply) => drop(reply.send(Ok(run))),
+                other => self.follow(other),
             }
         }
         if waits {
@@ -366,7 +368,7 @@ impl AgentState {
         }
     }
 
-    pub(super) fn turn_ended(&mut self, end: TurnEnd, found_ended: bool) {
+    pub(super) fn turn_ended(&mut self, end: &TurnEnd, found_ended: bool) {
         let run = end.run;
         if self.session.is_some() {
             for below in self.leave_agents(run) {
@@ -376,32 +378,32 @@ impl AgentState {
         let Some(session) = &mut self.session else {
             return;
         };
-        session.sleeping = None;
+        session.not_carried = None;
         if found_ended {
             // The session's fold was made before that end, or by an earlier incarnation.
             self.reload_session();
             return;
         }
-        self.turn_is_over(Entry::TurnEnded(Box::new(end)));
+        self.turn_is_over(|fold| fold.add_end(end));
     }
 
     /// Releases a turn whose run is parked for crashing: the session goes on without it.
     pub(super) fn turn_quarantined(&mut self, run: RunId) {
         self.sleep(run, None);
         if let Some(session) = &mut self.session {
-            session.sleeping = None;
+            session.not_carried = None;
         }
-        self.turn_is_over(Entry::TurnQuarantined { run });
+        self.turn_is_over(|fold| fold.add(Entry::TurnQuarantined { run }));
     }
 
-    /// Goes on to the next turn, after this entry of the last one.
-    fn turn_is_over(&mut self, entry: Entry) {
+    /// Goes on to the next turn, after the last one's entry was added.
+    fn turn_is_over(&mut self, add: impl FnOnce(&mut SessionFold)) {
         let store = self.services().store.clone();
         let Some(session) = &mut self.session else {
             return;
         };
         let (kept, id) = (session.kept.clone(), session.id.clone());
-        let Some(fold) = session.record(entry) else {
+        let Some(fold) = session.record(add) else {
             return;
         };
         if checkpoint_is_due(kept.load(Ordering::Acquire), fold.entries)
@@ -409,14 +411,17 @@ impl AgentState {
         {
             let entries = fold.entries;
             self.loads.spawn(async move {
-                match store.put_checkpoint(id, Some(bytes)).await {
+                match store
+                    .put_checkpoint(SessionId::clone(&id), Some(bytes))
+                    .await
+                {
                     Ok(()) => kept.store(entries, Ordering::Release),
                     Err(error) => tracing::debug!(%error, "the checkpoint was not kept"),
                 }
             });
         }
         session.turns.set_busy(false);
-        self.posted();
+        self.look_for_steering_turns();
         self.next_turn();
     }
 
@@ -430,7 +435,7 @@ impl AgentState {
             session.turns.set_busy(false);
             self.next_turn();
         } else {
-            session.sleeping = Some(run);
+            session.not_carried = Some(run);
             let name = session.id.to_string();
             session.refuse_waiting(|| SystemError::UnderWay {
                 session: name.clone(),
@@ -450,16 +455,16 @@ impl AgentState {
         }
         while let Some(session) = &mut self.session
             && let Some((fold, _)) = &session.loaded
-            && let Some(admission) = session.turns.next(fold)
+            && let Some(decision) = session.turns.next(fold)
         {
-            if let Admission::Begin(_, reply) = &admission
+            if let TurnDecision::Begin(_, reply) = &decision
                 && reply.is_closed()
             {
                 // The turn's sender left while it waited. Nothing of the turn is recorded.
                 session.turns.set_busy(false);
                 continue;
             }
-            self.admit(admission);
+            self.follow(decision);
         }
     }
 }
@@ -481,7 +486,7 @@ fn first_start(
     let agent = active.unwrap_or(&spec.agent.name).to_owned();
     let mut start = RunStart::new(
         run,
-        session.team.clone(),
+        &*session.team,
         agent,
         team.digest,
         turn.message.clone(),

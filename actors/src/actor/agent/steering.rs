@@ -16,7 +16,7 @@ use crate::{
     definition::{WhileAsking, WhileBusy},
     run::Command,
     session::Turn,
-    vocabulary::{JournalId, Message},
+    vocabulary::{JournalId, Message, SessionId},
 };
 
 /// How long the agent waits before it looks again into a mailbox that it could not read.
@@ -30,7 +30,7 @@ pub(super) fn item_of(turn: &str) -> String {
 /// The turns in a session's mailbox.
 async fn turns_in(store: &StoreHandle, mailbox: JournalId) -> Result<Vec<Turn>, StoreError> {
     let turn_of = |item: MailboxItem| {
-        let ItemBody::Turn {
+        let ItemBody::SteeringTurn {
             turn,
             message,
             owner,
@@ -55,8 +55,8 @@ impl AgentState {
         };
         match &session.loaded {
             Some((fold, _)) => {
-                let admission = session.turns.queue(fold, turn, reply);
-                self.admit(admission);
+                let decision = session.turns.queue(fold, turn, reply);
+                self.follow(decision);
             }
             None => self.turn(turn, reply),
         }
@@ -69,7 +69,7 @@ impl AgentState {
         let (Some(run), Some(session)) = (self.open_run(), &self.session) else {
             return self.queue(turn, reply);
         };
-        let (session, mailbox) = (session.id.to_string(), session.id.clone().into());
+        let (session, mailbox) = (session.id.to_string(), SessionId::clone(&session.id).into());
         let (services, myself) = (self.services().clone(), self.myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
         let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
@@ -88,7 +88,7 @@ impl AgentState {
                 let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                 return;
             }
-            let body = ItemBody::Turn {
+            let body = ItemBody::SteeringTurn {
                 turn: id.clone(),
                 message: Message::clone(&turn.message),
                 owner: turn.owner.clone(),
@@ -106,7 +106,7 @@ impl AgentState {
                 }
                 Ok(_) => {
                     services.previewer.live.tell(run, Command::Mailbox);
-                    let _ = myself.cast(AgentCommand::Posted);
+                    let _ = myself.cast(AgentCommand::SteeringTurnsWait);
                     Ok(run)
                 }
                 Err(_) => {
@@ -118,20 +118,23 @@ impl AgentState {
         });
     }
 
+    /// Whether turns may stand in the session's mailbox: its team has them said to runs, or had it when one was.
     pub(super) fn steers(&self) -> bool {
-        self.team()
-            .is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
+        self.was_told
+            || self
+                .team()
+                .is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
     }
 
     /// Has the open run read what was said to the session. Without an open run it is read here.
-    pub(super) fn posted(&mut self) {
+    pub(super) fn look_for_steering_turns(&mut self) {
         if !self.steers() {
             return;
         }
         let shared = self.shared.clone();
         let Some(run) = self.open_run() else {
             let Some(session) = &self.session else { return };
-            let mailbox = session.id.clone().into();
+            let mailbox = SessionId::clone(&session.id).into();
             return self.beside(async move {
                 let turns = turns_in(&shared.services.store, mailbox).await;
                 match turns {
@@ -139,7 +142,7 @@ impl AgentState {
                     Err(error) => {
                         tracing::warn!(%error, "what was said to a session is not read");
                         shared.services.clock.sleep(AGAIN).await;
-                        Some(AgentCommand::Posted)
+                        Some(AgentCommand::SteeringTurnsWait)
                     }
                 }
             });
@@ -165,7 +168,7 @@ impl AgentState {
             let id = turn.id.as_ref();
             id.is_some_and(|id| fold.turns.contains_key(id))
         });
-        let mailbox = JournalId::Session(session.id.clone());
+        let mailbox = JournalId::Session(SessionId::clone(&session.id));
         let is_busy = session.turns.is_busy();
         let mut batch = Batch::default();
         let known = known.iter().filter_map(|turn| turn.id.as_deref());
@@ -190,7 +193,7 @@ impl AgentState {
     /// Looks into the session's mailbox again after a pause.
     pub(super) fn look_again(&mut self) {
         if self.steers() {
-            self.later(AGAIN, AgentCommand::Posted);
+            self.later(AGAIN, AgentCommand::SteeringTurnsWait);
         }
     }
 }

@@ -102,13 +102,13 @@ impl Sessions {
         &self,
         session: &SessionId,
         turns: u64,
-        key: impl Into<String>,
+        key: impl AsRef<str>,
     ) -> Result<SessionId, SystemError> {
         let journal = self.journal(session, Use::Act).await?;
         let cut = journal.cut(session, turns)?;
         let copy = SessionId {
             team: session.team.clone(),
-            key: key.into(),
+            key: key.as_ref().into(),
         };
         let kept = journal
             .lines

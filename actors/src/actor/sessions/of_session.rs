@@ -6,7 +6,7 @@ use super::Sessions;
 use crate::{
     actor::{Pruned, Session, System, SystemError, launch::first_of},
     session::SessionLog,
-    vocabulary::{Artifact, ArtifactInfo, Scope, Transcript},
+    vocabulary::{Artifact, ArtifactInfo, Data, Scope, Transcript},
 };
 
 impl System {
@@ -20,7 +20,7 @@ impl Session {
     /// The conversation as it is recorded, up to the last turn that ended.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn transcript(&self) -> Result<Transcript, SystemError> {
         self.kept().check(&self.id).await?;
         let fold = first_of(self.system.store(), &self.id, u64::MAX).await?;
@@ -35,16 +35,24 @@ impl Session {
     /// The turns of the session that count, in order.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn log(&self) -> Result<SessionLog, SystemError> {
         self.kept().log(&self.id).await
+    }
+
+    /// A file of one of its turns: see [`Sessions::file`].
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub async fn file(&self, turn: u64, place: usize) -> Result<Option<Data>, SystemError> {
+        self.kept().file(&self.id, turn, place).await
     }
 
     /// Begins another session that goes on from a point of this one: see [`Sessions::fork`].
     ///
     /// # Errors
     /// The errors of [`Sessions::fork`].
-    pub async fn fork(&self, turns: u64, key: impl Into<String>) -> Result<Self, SystemError> {
+    pub async fn fork(&self, turns: u64, key: impl AsRef<str>) -> Result<Self, SystemError> {
         let id = self.kept().fork(&self.id, turns, key).await?;
         let system = self.system.clone();
         Ok(Self { system, id })
@@ -69,7 +77,7 @@ impl Session {
     /// The values of a scope of state, by key.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn state(&self, scope: Scope) -> Result<Vec<(String, Value)>, SystemError> {
         self.kept().state(&self.id, &scope).await
     }
@@ -77,7 +85,7 @@ impl Session {
     /// The latest version of each artifact of a scope, by name, without its content.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn artifacts(&self, scope: Scope) -> Result<Vec<ArtifactInfo>, SystemError> {
         self.kept().artifacts(&self.id, &scope).await
     }
@@ -85,7 +93,7 @@ impl Session {
     /// An artifact of a scope with its content: the latest version, or the given one.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn artifact(
         &self,
         scope: Scope,

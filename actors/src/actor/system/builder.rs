@@ -9,15 +9,15 @@ use parking_lot::{Mutex, RwLock};
 use ractor::ActorCell;
 use tokio::sync::{Notify, Semaphore, mpsc};
 
-use super::System;
+use super::{System, tool_sources::knowing};
 use crate::{
     actor::{
         SystemError, SystemOptions,
         acting::Acting,
         companion::Companions,
-        journal::Journal,
+        group_commit::GroupCommit,
         live_runs::LiveRuns,
-        model_gateway::Gateways,
+        model_gateway::{Gateways, ModelGateway},
         observers::Observers,
         previewer::Previewer,
         runtime_nudge::RuntimeNudge,
@@ -28,8 +28,8 @@ use crate::{
         volatile::VolatileTeams,
     },
     contract::{
-        Clock, Entropy, Model, ModelHandle, StoreHandle, SystemClock, SystemEntropy, ToolHandle,
-        check_finished,
+        Clock, Entropy, Model, ModelHandle, ModelHost, StoreHandle, SystemClock, SystemEntropy,
+        ToolHandle, check_finished,
     },
     definition::{DefinitionError, Durability, TeamSpec},
     run::{Intercept, Registry, Team},
@@ -160,7 +160,7 @@ impl SystemBuilder {
                 team.registry = around(std::mem::take(&mut team.registry));
             }
         }
-        let (registry, entries) = resolved(registry, teams).await?;
+        let (registry, entries) = resolved(registry, teams, &self.store).await?;
         check_finished(&self.store).await?;
         let in_memory = |(spec, _): &&(TeamSpec, Registry)| spec.durability == Durability::Memory;
         let volatile: BTreeSet<String> = entries
@@ -193,13 +193,13 @@ impl SystemBuilder {
         }
         let executor = ToolExecutor::new(limits.executor, entropy.clone(), previewer.clone());
         let services = Services {
-            journal: Journal::new(store.clone()),
+            journal: GroupCommit::new(store.clone()),
             store,
             gateways: Arc::new(RwLock::new(gateways)),
             executor: Arc::new(executor),
             memory: SupervisedRef::default(),
             companions: Companions::new(clock.clone()),
-            turns: Arc::default(),
+            state_locks: Arc::default(),
             registry,
             clock,
             process: entropy.bits() as u32,
@@ -208,7 +208,7 @@ impl SystemBuilder {
             credentials: Arc::default(),
         };
         let shared = Arc::new(Shared {
-            services,
+            services: Arc::new(services),
             limits,
             teams: RwLock::new(entries),
             recovers: self.recover,
@@ -222,6 +222,7 @@ impl SystemBuilder {
             requests,
             idle: Mutex::default(),
             schedules: Notify::new(),
+            other_tools: Notify::new(),
             clock_jumps: Mutex::default(),
             stopped: AtomicBool::new(false),
             volatile,
@@ -236,11 +237,23 @@ impl SystemBuilder {
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
         system.0.announce().await?;
+        system.0.record_tool_sources().await?;
+        system.0.attend(system.0.services.gateways()).await;
         if self.recover {
             system.0.declare_schedules().await?;
             system.recover().await?;
         }
         Ok(system)
+    }
+}
+
+impl Shared {
+    /// Begins what these models do beside their calls.
+    pub(super) async fn attend(&self, gateways: Vec<Arc<ModelGateway>>) {
+        let host = ModelHost::new(self.services.clone());
+        for gateway in gateways {
+            gateway.attend(&host).await;
+        }
     }
 }
 
@@ -258,14 +271,19 @@ type Resolved = BTreeMap<String, (TeamSpec, Registry)>;
 
 /// The code that all teams share, and each team with the code behind its names, once its toolsets
 /// are open.
-async fn resolved(shared: Registry, teams: Vec<Team>) -> Result<(Registry, Resolved), SystemError> {
+async fn resolved(
+    shared: Registry,
+    teams: Vec<Team>,
+    store: &StoreHandle,
+) -> Result<(Registry, Resolved), SystemError> {
     shared.refuse_twice("the System")?;
     let mut entries = Resolved::new();
     for Team { spec, registry } in teams {
         let registry = shared.clone().with(registry).define(&spec)?;
         registry.open_toolsets().await;
-        let registry = registry.settle(&spec)?;
         let name = spec.name.clone();
+        let registry = knowing(store, &name, registry).await?.settle(&spec)?;
+        registry.check_models(&spec)?;
         if entries.insert(name.clone(), (spec, registry)).is_some() {
             return Err(DefinitionError::TeamTwice { name }.into());
         }

@@ -32,7 +32,7 @@ pub struct OpenRuns {
     pub average_age: Duration,
 }
 
-/// What is known of a tree.
+/// The knowledge of a tree.
 #[derive(Default)]
 struct Tree {
     /// When it began, and how its root stands; `None` if the root is not open or not visible.
@@ -57,7 +57,7 @@ impl OpenRuns {
     /// not needed for it.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn read(
         store: &StoreHandle,
         now: Timestamp,
@@ -84,7 +84,7 @@ impl System {
     /// `silent`; only the runs of its owner, where the System acts for one.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn open_runs(&self, silent: Duration) -> Result<OpenRuns, SystemError> {
         let (mut filter, mut trees) = (RunFilter::open(), Trees::new());
         while let Some(rows) = self.next_page(&mut filter).await? {
@@ -99,7 +99,7 @@ impl System {
     /// [`SystemOptions::expire_silent`](crate::actor::SystemOptions) a System does so by itself.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn expire_open(&self, silent: Duration) -> Result<Vec<RunId>, SystemError> {
         let mut expired = Vec::new();
         for run in self.open_runs(silent).await?.expired {

@@ -18,7 +18,7 @@ impl System {
     /// [`StoreError::Deleted`](crate::contract::StoreError::Deleted).
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
         self.sessions().prune(retention).await
     }

@@ -38,7 +38,7 @@ type Tenant = (String, String);
 fn tenant_of(session: &SessionId, row: &RunRow) -> Tenant {
     let owner = row.owner.as_deref().unwrap_or_default();
     let tenant = owner.split(':').next().unwrap_or_default();
-    (session.team.clone(), tenant.to_owned())
+    (session.team.to_string(), tenant.to_owned())
 }
 
 /// Runs in the order in which they are taken up: one of each team and tenant in turn, the oldest
@@ -61,7 +61,7 @@ fn in_turns(
 
 /// Root runs that go on by themselves.
 #[derive(Default)]
-struct Awake {
+struct Uncarried {
     /// How many are live here.
     live: HashMap<Tenant, usize>,
     /// Those that no process carries, and that sleep.
@@ -196,17 +196,17 @@ impl Shared {
     }
 
     /// The root runs of this System's teams that go on by themselves by this time.
-    async fn find_awake(
+    async fn find_uncarried(
         &self,
         statuses: &[RunStatus],
         until: Timestamp,
-    ) -> Result<Awake, StoreError> {
+    ) -> Result<Uncarried, StoreError> {
         let filter = RunFilter {
             awake_by: Some(until),
             statuses: statuses.to_vec(),
             ..RunFilter::default()
         };
-        let (mut awake, mut others) = (Awake::default(), Vec::new());
+        let (mut awake, mut others) = (Uncarried::default(), Vec::new());
         for row in self.awake_roots(filter).await? {
             let Some(session) = row.session.clone() else {
                 continue;
@@ -250,7 +250,7 @@ impl Shared {
             0 => self.known_until(),
             _ => Timestamp(u64::MAX),
         };
-        let awake = self.find_awake(statuses, until).await?;
+        let awake = self.find_uncarried(statuses, until).await?;
         for (at, run) in awake.asleep {
             self.set_alarm(Timestamp(at.0.saturating_sub(set_back_ms)), run);
         }
@@ -375,7 +375,7 @@ impl System {
     /// time to time recovers the runs of processes that died meanwhile.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn recover(&self) -> Result<(), SystemError> {
         self.0.take_up(&[], 0).await
     }

@@ -2,9 +2,14 @@
 
 use ractor::ActorStatus;
 
-use super::{System, tree::answers_of};
+use super::{
+    System,
+    tool_sources::{knowing, record},
+    tree::answers_of,
+};
 use crate::{
     actor::{SystemError, shared::TeamEntry},
+    contract::StoreHandle,
     definition::{Durability, TeamSpec},
     run::{Registry, Team},
 };
@@ -16,7 +21,8 @@ impl System {
     /// what a toolset holds open. The schedules of the definition are replaced by those of the new
     /// one.
     ///
-    /// If an error is returned, nothing has changed.
+    /// If an error is returned, nothing has changed, except where the store fails: then the definition may be replaced, and
+    /// its schedules or what other processes know of it may not. Reload it again.
     ///
     /// # Errors
     /// [`SystemError::UnknownTeam`]; [`SystemError::Definition`] with the first fault of the definition;
@@ -34,17 +40,23 @@ impl System {
             return Err(SystemError::NotReloaded { team: name, reason });
         }
         let registry = (*shared.services.registry).clone().with(registry);
-        let entry = TeamEntry::new(resolve(registry, &spec, &before).await?, &spec);
+        let entry = TeamEntry::new(
+            resolve(registry, &spec, &before, &shared.services.store).await?,
+            &spec,
+        );
         let Some(root) = self.supervisor() else {
             return Err(SystemError::Stopped);
         };
         if root.actor().get_status() >= ActorStatus::Stopping {
             return Err(SystemError::Stopped);
         }
+        record(&shared.services.store, &entry.registry, &entry.spec).await?;
         let gateways = &shared.services.gateways;
         let added = gateways
             .write()
             .add(&format!("team {name} "), &entry.registry);
+        let gateways = added.iter().map(|(_, gateway)| gateway.clone());
+        shared.attend(gateways.collect()).await;
         for (called, gateway) in added {
             if let Err(error) = root.start_child(answers_of(&called, &gateway)).await {
                 tracing::warn!(%called, %error, "answers of a model whose runs are gone are not kept");
@@ -52,8 +64,8 @@ impl System {
         }
         let registry = entry.registry.clone();
         shared.teams.write().insert(name, entry);
-        shared.announce().await?;
         before.registry.close_toolsets(Some(&registry)).await;
+        shared.announce().await?;
         if shared.recovers {
             shared.declare_schedules().await?;
         }
@@ -67,6 +79,7 @@ async fn resolve(
     registry: Registry,
     spec: &TeamSpec,
     before: &TeamEntry,
+    store: &StoreHandle,
 ) -> Result<Registry, SystemError> {
     let (mut changed, was) = (spec.clone(), &before.pinned.team);
     let mut same = Registry::new();
@@ -88,5 +101,9 @@ async fn resolve(
     });
     let registry = registry.with(same).define(&changed)?;
     registry.open_toolsets().await;
-    Ok(registry.settle(&changed)?)
+    let sources = before.registry.tool_sources();
+    let registry = knowing(store, &spec.name, registry.knowing(sources)).await?;
+    let registry = registry.settle(&changed)?;
+    registry.check_models(&changed)?;
+    Ok(registry)
 }

@@ -128,7 +128,7 @@ impl System {
     /// team's definition names comes back with the next start.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn unschedule(&self, team: &str, name: &str) -> Result<bool, SystemError> {
         let key = format!("{team}/{name}");
         let kept = self.shared().kept().await?;
@@ -143,7 +143,7 @@ impl System {
     /// The schedules that the store keeps, by team and name.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn schedules(&self) -> Result<Vec<Scheduled>, SystemError> {
         let kept = self.shared().kept().await?.into_iter();
         let scheduled = |(key, kept, _): Record| Scheduled {

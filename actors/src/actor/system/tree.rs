@@ -6,10 +6,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use tokio::sync::mpsc;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{pruning::keep_tidy, recovery::keep_recovering, schedules::keep_time};
+use super::{
+    pruning::keep_tidy, recovery::keep_recovering, schedules::keep_time,
+    tool_sources::keep_tool_sources,
+};
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
-    journal::JournalActor,
+    group_commit::GroupCommitActor,
     memory_store::MemoryStore,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
     shared::{Shared, TimerRequest},
@@ -83,7 +86,9 @@ impl Shared {
                 Duration::from_secs(1),
             ));
         let services = &self.services;
-        let journal = slotted("journal", services.journal.actor(), || (JournalActor, ()));
+        let journal = slotted("journal", services.journal.actor(), || {
+            (GroupCommitActor, ())
+        });
         let store = services.store.clone();
         let memory = slotted("memory", services.memory.clone(), move || {
             (MemoryStore, store.clone())
@@ -102,6 +107,7 @@ impl Shared {
             let book = book.clone();
             async move { attend(&shared, &mut *book.lock().await).await }
         }));
+        children.push(background("tool_sources", &self, keep_tool_sources));
         let tidies = self.limits.retention.deletes() || self.limits.expire_silent.is_some();
         if self.recovers && tidies {
             children.push(background("retention", &self, keep_tidy));

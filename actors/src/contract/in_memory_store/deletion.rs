@@ -52,7 +52,7 @@ impl Memory {
     }
 
     pub(super) fn expired(&self, expiry: Expiry) -> Vec<RunRow> {
-        let ended = self.runs.values().map(|indexed| &indexed.row);
+        let ended = self.runs.values().map(|indexed| &*indexed.row);
         let mut ended: Vec<&RunRow> = ended
             .filter(|row| row.root == row.run && self.open_run_of(row.root).is_none())
             .collect();
@@ -108,7 +108,7 @@ impl Memory {
     ) -> Result<Deleted, StoreError> {
         let id = JournalId::Session(session.clone());
         self.check_owner(process, &id)?;
-        let mut rows = self.runs.values().map(|indexed| &indexed.row);
+        let mut rows = self.runs.values().map(|indexed| &*indexed.row);
         let is_open =
             |row: &&RunRow| !row.status.is_ended() && row.session.as_ref() == Some(session);
         if let Some(open) = rows.find(is_open) {

@@ -1,4 +1,4 @@
-//! What the in-memory store holds, and the rules of its changes.
+//! The contents of the in-memory store, and the rules of its changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet, hash_map::Entry},
@@ -45,7 +45,7 @@ pub(super) struct JournalRows {
 }
 
 pub(super) struct IndexedRun {
-    pub(super) row: RunRow,
+    pub(super) row: Arc<RunRow>,
     /// The place in the order in which runs were made, for runs that began at the same time.
     made: usize,
 }
@@ -201,8 +201,8 @@ impl Memory {
         &mut self,
         process: u64,
         append: Append,
-        mut undo: Option<&mut Vec<Undo>>,
-        rows: &mut Vec<RunRow>,
+        undo: Option<&mut Vec<Undo>>,
+        rows: &mut Vec<Arc<RunRow>>,
     ) -> Result<(), StoreError> {
         let Append {
             journal: id,
@@ -213,17 +213,13 @@ impl Memory {
         } = append;
         let makes = expected == 0 && epoch == 1;
         let makes = makes && (row.is_some() || matches!(id, JournalId::Session(_)));
-        let journal = match self.journals.get_mut(&id) {
-            Some(journal) => journal,
-            None if makes => {
-                self.make_journal(process, id.clone());
-                if let Some(undo) = &mut undo {
-                    undo.push(Undo::Remove(id.clone()));
-                }
-                let made = self.journals.get_mut(&id);
-                made.ok_or_else(|| stale(&id, epoch, 0))?
-            }
-            None => return Err(stale(&id, epoch, 0)),
+        let is_new = makes && !self.journals.contains_key(&id);
+        if is_new {
+            // Nothing of such an append is refused from here on.
+            self.make_journal(process, id.clone());
+        }
+        let Some(journal) = self.journals.get_mut(&id) else {
+            return Err(stale(&id, epoch, 0));
         };
         if journal.epoch != epoch {
             return Err(stale(&id, epoch, journal.epoch));
@@ -250,9 +246,12 @@ impl Memory {
             });
         }
         if let Some(undo) = undo {
-            undo.push(Undo::Truncate(id, have));
+            undo.push(match is_new {
+                true => Undo::Remove(id),
+                false => Undo::Truncate(id, have),
+            });
         }
-        rows.extend(row.map(|row| *row));
+        rows.extend(row);
         Ok(())
     }
 
@@ -271,7 +270,7 @@ impl Memory {
         }
     }
 
-    fn index(&mut self, row: RunRow) {
+    fn index(&mut self, row: Arc<RunRow>) {
         self.made += 1;
         let made = self.made;
         let ended = row.status.is_ended() && row.root == row.run;
@@ -410,7 +409,7 @@ impl Memory {
             limit => limit,
         };
         let newest_first = found.into_iter().rev().take(limit);
-        newest_first.map(|run| run.row.clone()).collect()
+        newest_first.map(|run| RunRow::clone(&run.row)).collect()
     }
 }
 

@@ -241,7 +241,10 @@ impl Mailboxes for InMemoryStore {
 
 impl Index for InMemoryStore {
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
-        self.with(|memory| Ok(memory.runs.get(&run).map(|found| found.row.clone())))
+        self.with(|memory| {
+            let found = memory.runs.get(&run);
+            Ok(found.map(|found| RunRow::clone(&found.row)))
+        })
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>, StoreError> {

@@ -4,17 +4,18 @@ use std::{mem::discriminant, pin::pin, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{ActEvent, Driver, InFlight, LiveChild};
+use super::{ActEvent, Driver, LiveChild};
 use crate::{
     definition::Pinned,
     run::{
         ChildStart, WaitFor,
         ledger::Part,
-        leg::{CallIdentity, Leg},
+        leg::Leg,
         load::RecordedChild,
         operation::{
             Act, Arrival, Begin, Child, ErasedOperation, Gate, Made, OperationContext, Wait, Write,
         },
+        run_machine::ToBegin,
         task,
     },
     vocabulary::{
@@ -26,9 +27,10 @@ use crate::{
 /// One of the equal parts of the remaining budget. The children that begin together share it, and
 /// so does the function if it goes on beside them.
 fn equal_part(leg: &Leg, awaited: bool) -> Part {
-    let books = leg.books.lock();
-    let calls = books.to_begin.iter().map(|(_, identity, ..)| identity);
-    let beside = calls.filter(|call| Family::of(&call.kind).has_child());
+    let machine = leg.machine();
+    let beside = machine
+        .asked()
+        .filter(|call| Family::of(&call.kind).has_child());
     Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
 }
 
@@ -40,8 +42,8 @@ impl Driver {
                 // Nothing new starts: the command that cancels the run is on its way.
                 break;
             }
-            let next = leg.books.lock().to_begin.pop_front();
-            let Some((op, identity, resource, operation)) = next else {
+            let next = leg.machine().next_to_begin();
+            let Some((op, asked)) = next else {
                 break;
             };
             // Past the deadline nothing new starts. A child that exists must still be known, so
@@ -49,21 +51,21 @@ impl Driver {
             if overdue && !matches!(leg.begun(op), Some(Begun::Child(_))) {
                 continue;
             }
-            let over = match resource {
-                Some(resource) => self.over_budget(resource),
+            let over = match asked.resource {
+                Some(resource) => self.over_budget(leg, resource),
                 // An operation that has begun must be known, so that it can come to its end.
                 None => self.full().filter(|_| leg.begun(op).is_none()),
             };
             if let Some(over) = over {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
-                let cancelled = CancellationToken::new();
-                self.under
-                    .insert(op, InFlight::new(identity, cancelled, None));
-                self.ready.push_back((op, Box::new(|| Err(error))));
+                let mut machine = leg.machine();
+                let reckon = asked.operation.reckon;
+                machine.begin(op, asked.identity, (None, reckon), CancellationToken::new());
+                machine.ready(op, Box::new(|| Err(error)));
                 continue;
             }
-            self.begin(leg, op, (identity, resource), operation);
+            self.begin(leg, op, asked);
         }
     }
 
@@ -72,29 +74,23 @@ impl Driver {
         (self.journal.entries() >= self.max_entries).then_some(Resource::Entries)
     }
 
-    pub(super) fn over_budget(&self, resource: Resource) -> Option<Resource> {
+    fn over_budget(&self, leg: &Leg, resource: Resource) -> Option<Resource> {
         if let Some(full) = self.full() {
             return Some(full);
         }
         // Calls that are under way count as made.
-        let under_way = self.under.values().filter(|u| u.resource == Some(resource));
-        self.ledger.exhausted(resource, under_way.count() as u64)
+        self.ledger
+            .exhausted(resource, leg.machine().consuming(resource))
     }
 
-    pub(super) fn begin(
-        &mut self,
-        leg: &Arc<Leg>,
-        op: OperationId,
-        (identity, resource): (CallIdentity, Option<Resource>),
-        operation: ErasedOperation,
-    ) {
+    fn begin(&mut self, leg: &Arc<Leg>, op: OperationId, asked: ToBegin) {
         self.commands.begins_after(self.journal.entries());
         let cancelled = self.cancelled.child_token();
         let started = leg.begun(op);
         let cx = OperationContext {
             id: op,
             run: leg.run,
-            digest: identity.digest.clone(),
+            digest: asked.identity.digest.clone(),
             ports: self.ports.clone(),
             cancelled: cancelled.clone(),
             started: started.clone(),
@@ -102,9 +98,10 @@ impl Driver {
             durable: self.journal.durable.clone(),
             leg: leg.clone(),
         };
-        let under = InFlight::new(identity, cancelled.clone(), resource);
-        self.under.insert(op, under);
-        self.go_on(leg, op, operation(cx), started);
+        let ErasedOperation { begin, reckon } = asked.operation;
+        let books = (asked.resource, reckon);
+        leg.machine().begin(op, asked.identity, books, cancelled);
+        self.go_on(leg, op, begin(cx), started);
     }
 
     /// Lets an operation go on, which an earlier incarnation may have begun already.
@@ -116,40 +113,43 @@ impl Driver {
         started: Option<Begun>,
     ) {
         match begin {
-            Begin::Ready(result) => self.ready.push_back((op, Box::new(|| result))),
-            Begin::Deferred(make) => self.ready.push_back((op, make)),
-            Begin::Act(act) => self.begin_act(op, act, started == Some(Begun::Effect)),
-            Begin::Wait(wait) => self.begin_wait(op, wait, started),
-            Begin::Write(write) => self.attempt(op, write),
+            Begin::Ready(result) => leg.machine().ready(op, Box::new(|| result)),
+            Begin::Deferred(deferred) => leg.machine().ready(op, deferred.make),
+            Begin::Act(act) => self.begin_act(leg, op, act, started == Some(Begun::Effect)),
+            Begin::Wait(wait) => self.begin_wait(leg, op, wait, started),
+            Begin::Write(write) => self.attempt(leg, op, write),
             Begin::Child(child) => {
                 let equal = || equal_part(leg, child.awaited);
                 let part = child.share.map_or_else(equal, Part::Percent);
-                self.begin_child(op, child, part, started);
+                self.begin_child(leg, op, child, part, started);
             }
         }
     }
 
-    pub(super) fn record_start(&mut self, op: OperationId, begun: Begun) {
-        let Some(under) = self.under.get(&op) else {
+    fn record_start(&mut self, leg: &Leg, op: OperationId, begun: Begun) {
+        let identity = leg.machine().call(op).map(|call| call.identity.clone());
+        let Some(identity) = identity else {
             return;
         };
         if matches!(begun, Begun::Question(_)) {
             self.journal.asks(op);
+            tracing::info!(run = %self.journal.run(), operation = %op, "the run waits for an answer to a question");
         }
-        let entry = under.identity.clone().started(op, begun);
-        self.journal.append(entry);
+        self.journal.append(identity.started(op, begun));
     }
 
     /// Begins an act outside of the process.
-    fn begin_act(&mut self, op: OperationId, act: Act<Made>, started: bool) {
+    fn begin_act(&mut self, leg: &Leg, op: OperationId, act: Act<Made>, started: bool) {
         let (record_start, gate, future) = (act.record_start, act.gate, act.future);
-        let Some(under) = self.under.get_mut(&op) else {
+        let begun = leg.machine().call_mut(op).map(|call| {
+            call.once = record_start;
+            call.cancelled.clone()
+        });
+        let Some(cancelled) = begun else {
             return;
         };
-        under.once = record_start;
-        let cancelled = under.cancelled.clone();
         if record_start && !started {
-            self.record_start(op, Begun::Effect);
+            self.record_start(leg, op, Begun::Effect);
         }
         let window = if record_start { 0 } else { self.window };
         if gate == Gate::After {
@@ -179,37 +179,33 @@ impl Driver {
         }));
     }
 
-    fn attempt(&mut self, op: OperationId, write: Write<Made>) {
-        if let Some(under) = self.under.get_mut(&op) {
-            under.unsaved = write.unsaved;
+    fn attempt(&mut self, leg: &Leg, op: OperationId, write: Write<Made>) {
+        if let Some(call) = leg.machine().call_mut(op) {
+            call.unsaved = write.unsaved;
         }
         let (scope, key) = write.place;
-        let turn = self.ports.state_turn(scope, key);
+        let turn = self.ports.lock_state(scope, key);
         self.make_attempt(op, write.attempt, turn);
     }
 
-    fn begin_wait(&mut self, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {
-        let (begun, timer) = match &wait.wait_for {
-            WaitFor::Answer(question) => {
-                (Some(Begun::Question(question.clone())), question.expires)
-            }
-            WaitFor::Result => (Some(Begun::Ticket), None),
-            WaitFor::Timer(at) => (Some(Begun::Timer(*at)), Some(*at)),
-            WaitFor::Message(_) => (None, None),
+    fn begin_wait(&mut self, leg: &Leg, op: OperationId, wait: Wait<Made>, started: Option<Begun>) {
+        let begun = match &wait.wait_for {
+            WaitFor::Answer(question) => Some(Begun::Question(question.clone())),
+            WaitFor::Result => Some(Begun::Ticket),
+            WaitFor::Timer(at) => Some(Begun::Timer(*at)),
             WaitFor::Child { run, .. } if !self.children.contains_key(run) => {
                 let run = *run;
                 return self.join_ended(op, run, wait);
             }
-            WaitFor::Child { .. } => (None, None),
+            WaitFor::Message(_) | WaitFor::Child { .. } => None,
         };
         // A wait that follows an effect is recorded too. The same wait is recorded only once.
         if let Some(begun) = begun
             && started.is_none_or(|started| discriminant(&started) != discriminant(&begun))
         {
-            self.record_start(op, begun);
+            self.record_start(leg, op, begun);
         }
-        self.waits.insert(op, wait, timer);
-        self.mailbox.awaited(op);
+        leg.machine().wait(op, wait);
     }
 
     /// Waits for a child that has ended. The child's journal holds its outcome.
@@ -220,13 +216,17 @@ impl Driver {
         self.acts.push(Box::pin(async move {
             durable.passed(mark).await;
             let arrival = outcome.await.map(|end| Arrival::Child(Box::new(end)));
-            let made = arrival.and_then(wait.finish);
-            (op, ActEvent::Over(Begin::Ready(made)))
+            let begin = match arrival {
+                Ok(arrival) => wait.arrived(arrival),
+                Err(error) => Begin::Ready(Err(error)),
+            };
+            (op, ActEvent::Over(begin))
         }));
     }
 
     fn begin_child(
         &mut self,
+        leg: &Leg,
         op: OperationId,
         child: Child<Made>,
         part: Part,
@@ -235,21 +235,25 @@ impl Driver {
         let (mut start, finish) = (child.start, child.finish);
         let run = start.run;
         let policy = start.start.when_parent_ends;
-        let finish = if child.awaited {
-            Some(finish)
+        if child.awaited {
+            let wait_for = WaitFor::Child { begun_by: op, run };
+            let wait = Wait::new(wait_for, move |arrival| match arrival {
+                Arrival::Child(end) => finish(run, Some(*end)),
+                _ => finish(run, None),
+            });
+            leg.machine().wait(op, wait);
         } else {
-            self.ready
-                .push_back((op, Box::new(move || finish(run, None))));
-            None
-        };
-        let recovered = self.children.get_mut(&run);
-        if let Some(child) = recovered {
-            child.finish = finish;
+            let make = move || finish(run, None);
+            leg.machine().ready(op, Box::new(make));
+        }
+        if self.children.contains_key(&run) {
+            // It was recovered.
             return;
         }
         if !policy.outlives() {
-            let live = LiveChild::new(op, finish, None);
-            self.children.insert(run, live);
+            let mut child = LiveChild::new(op, None);
+            child.hears = start.hears;
+            self.children.insert(run, child);
         }
         if started.is_some() {
             if policy.outlives() {
@@ -262,7 +266,7 @@ impl Driver {
             });
             return;
         }
-        self.record_start(op, Begun::Child(run));
+        self.record_start(leg, op, Begun::Child(run));
         let budget = self.ledger.grant(&start.start.budget, part);
         self.record_terms(op, budget, policy, run);
         let mut first = RunStart::clone(&start.start);
@@ -334,7 +338,7 @@ impl Driver {
         pinned: &Arc<Pinned>,
     ) {
         let RecordedChild { op, run, agent } = child;
-        let child = LiveChild::new(op, None, cancel.clone());
+        let child = LiveChild::new(op, cancel.clone());
         self.children.insert(run, child);
         let start = leg.start.clone();
         let (pinned, sender) = (pinned.clone(), self.sender.clone());
@@ -349,6 +353,7 @@ impl Driver {
             fresh: false,
             operation: op,
             cancel,
+            hears: false,
             sender,
         };
         self.ports.child(child);

@@ -1,14 +1,12 @@
 //! Children of a run, and the work that its function leaves behind.
 
+use std::sync::Arc;
+
 use super::{Driver, FunctionWaker, LegEnd, WakeReason};
 use crate::{
-    contract::Append,
-    run::{
-        ChildReport, ChildResult, Command,
-        leg::{CallIdentity, Leg},
-        operation::Arrival,
-    },
-    vocabulary::{Entry, OperationError, OperationId, RunId, Spent},
+    contract::{Append, ItemBody, MailboxItem},
+    run::{ChildReport, ChildResult, Command, leg::Leg, operation::Arrival, run_machine::Call},
+    vocabulary::{Entry, OperationError, OperationId, Outcome, RunId, Spent},
 };
 
 impl Driver {
@@ -22,7 +20,15 @@ impl Driver {
         let idle = match report {
             ChildReport::Idle { wake_at } => Some(wake_at),
             ChildReport::Busy => None,
-            ChildReport::Ended { append, result } => {
+            ChildReport::Ended {
+                append,
+                result,
+                heard,
+            } => {
+                let is_answered = |outcome: &Outcome| outcome.as_answer().is_some();
+                if result.outcome.as_ref().is_ok_and(is_answered) || self.cancelled.is_cancelled() {
+                    self.heard_below(leg, run, &heard);
+                }
                 self.child_ended(leg, run, append, *result);
                 return Ok(());
             }
@@ -34,6 +40,30 @@ impl Driver {
         Ok(())
     }
 
+    /// Takes note of what a child that has answered heard instead of the function. In the same commit the other
+    /// children at work get copies: they are to hear it too, and know by the item what they have heard already. What only
+    /// children without an answer heard goes on waiting.
+    fn heard_below(&mut self, leg: &Leg, run: RunId, heard: &[String]) {
+        let Some(op) = self.children.get(&run).map(|child| child.op) else {
+            return;
+        };
+        for said in self.sender.words().take_items(heard) {
+            let listening = self.children.iter().filter(|(_, child)| child.hears);
+            for (other, _) in listening.filter(|(other, _)| **other != run) {
+                let body = ItemBody::Steer(said.message.clone());
+                let item = MailboxItem::new(said.item.clone(), said.at, body);
+                self.journal.post(*other, item);
+            }
+            if !said.is_from_above {
+                let message = Box::new(said.message.clone());
+                let place = Entry::HEARD_BELOW;
+                leg.books.lock().heard[1].push(Arc::from(message.clone()));
+                self.journal.append(Entry::Heard { op, place, message });
+            }
+            self.acknowledge_said(op, said);
+        }
+    }
+
     pub(super) fn child_ended(
         &mut self,
         leg: &Leg,
@@ -41,31 +71,22 @@ impl Driver {
         append: Option<Box<Append>>,
         result: ChildResult,
     ) {
-        let child = self.children.remove(&run);
-        let op = child.as_ref().map(|child| child.op);
-        let finish = child.and_then(|child| child.finish.map(|finish| (child.op, finish)));
-        // An operation that was closed meanwhile has its result.
-        let finish = finish.filter(|(op, _)| self.under.contains_key(op));
+        let op = self.children.remove(&run).map(|child| child.op);
         // A child that an earlier incarnation settled is charged already.
         let settled = op.is_some_and(|op| self.ledger.settle(op));
-        let spent = if settled {
-            result.spent
-        } else {
-            Spent::default()
+        let spent = match settled {
+            true => result.spent,
+            false => Spent::default(),
         };
-        match finish {
-            Some((op, finish)) => {
-                let made = finish(run, Some(result));
-                self.complete_with(leg, op, made, Some(spent));
-            }
-            None => {
-                if let Some(op) = op {
-                    self.joined_child_ended(leg, op, result);
-                }
-                if let Some(op) = op.filter(|_| settled) {
-                    self.journal.append(Entry::Settled { op, spent });
-                    self.charge(spent);
-                }
+        if let Some(op) = op {
+            let arrival = || Arrival::Child(Box::new(result.clone()));
+            // An operation that waits later reads the end in the child's journal.
+            let own = leg.machine().child_ended(op, arrival);
+            if let Some(make) = own {
+                self.complete_with(leg, op, make(), Some(spent));
+            } else if settled {
+                self.journal.append(Entry::Settled { op, spent });
+                self.charge(spent);
             }
         }
         let Some(append) = append else { return };
@@ -76,43 +97,19 @@ impl Driver {
         self.journal.commit(batch);
     }
 
-    /// Gives the child's end to the operations that wait for the child. An operation that waits
-    /// later reads the end in the child's journal.
-    fn joined_child_ended(&mut self, leg: &Leg, begun_by: OperationId, result: ChildResult) {
-        for op in self.waits.joiners(begun_by) {
-            self.arrive(leg, op, Arrival::Child(Box::new(result.clone())));
-        }
-    }
-
     /// Records the ends of operations that have only their change of shared state left to do. The
     /// change is not made, since the result is not wanted any more.
     pub(crate) fn end_unsaved(&mut self, leg: &Leg, reason: &OperationError) {
-        let unsaved = self.under.iter().filter_map(|(op, under)| {
-            let unsaved = under.unsaved.as_ref()?;
-            Some((*op, unsaved(reason)))
-        });
-        let mut ends: Vec<_> = unsaved.collect();
-        ends.sort_by_key(|(op, _)| *op);
-        for (op, made) in ends {
-            self.complete(leg, op, Ok(made));
+        let unsaved = leg.machine().unsaved();
+        for (op, unsaved) in unsaved {
+            self.complete(leg, op, Ok(unsaved(reason)));
         }
     }
 
     /// The operations that have begun and not ended, for the closing of a cancelled run.
-    pub(crate) fn take_open(&mut self) -> Vec<(OperationId, CallIdentity, Spent)> {
-        self.waits.clear();
-        self.ready.clear();
+    pub(crate) fn take_open(&mut self, leg: &Leg) -> Vec<(OperationId, Call)> {
         self.acts.clear();
-        let mut open: Vec<_> = self
-            .under
-            .drain()
-            .map(|(op, under)| {
-                let spent = under.charge();
-                (op, under.identity, spent)
-            })
-            .collect();
-        open.sort_by_key(|(op, ..)| *op);
-        open
+        leg.machine().take_open()
     }
 
     /// Whether any work that the finished function left behind is still under way.
@@ -128,9 +125,12 @@ impl Driver {
         }
         // The run is ending already, so its deadline does not matter any more.
         (self.deadline, self.wall_time_warning) = (None, None);
+        if !self.has_background() {
+            return Ok(());
+        }
         let waker = FunctionWaker::new(false);
         while self.has_background() {
-            match self.next_turn(&waker, false).await {
+            match self.next_wake(leg, &waker, false).await {
                 // A child that is recorded and did not begin yet still has to come to its end.
                 WakeReason::Background(Some(start)) => self.start_child(*start),
                 WakeReason::Command(Some(Command::Child { run, report })) => {

@@ -4,7 +4,7 @@ use std::task::Poll;
 
 use super::{Driver, LegEnd};
 use crate::{
-    run::{Command, leg::Leg},
+    run::{Command, ParentSender, leg::Leg},
     vocabulary::StopReason,
 };
 
@@ -35,8 +35,13 @@ impl Driver {
             Some(Command::Cancel { reason }) => {
                 return Err(LegEnd::Cancel(StopReason::Cancelled(reason)));
             }
-            Some(Command::Mailbox) => self.read_mailbox().await?,
-            Some(Command::Reattached) => self.told_idle = None,
+            Some(Command::Mailbox) => self.read_mailbox(leg).await?,
+            Some(Command::Reattached) => {
+                self.told_idle = None;
+                if let Some(above) = self.parent.as_ref().and_then(ParentSender::words) {
+                    self.sender.words().hear_above(above, &[]);
+                }
+            }
             Some(Command::Child { run, report }) => self.child_news(leg, run, report)?,
         }
         Ok(())

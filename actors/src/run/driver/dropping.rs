@@ -3,54 +3,44 @@
 use super::Driver;
 use crate::{
     run::{
-        leg::{Leg, RecordedCall},
+        leg::Leg,
         load::RecordedChild,
+        run_machine::{Call, RecordedCall},
     },
     vocabulary::{Begun, Entry, Family, OperationId, RunId},
 };
 
 impl Driver {
-    /// Handles an operation that the function dropped.
-    pub(super) fn drop_operation(&mut self, leg: &Leg, op: OperationId) {
-        let recorded = {
-            let mut books = leg.books.lock();
-            books.to_begin.retain(|(id, ..)| *id != op);
-            books.machine.call(op).cloned()
-        };
-        let Some(under) = self.take_under(op) else {
-            // It was not begun in this incarnation. An earlier incarnation may have begun it without recording
-            // that it was dropped.
-            if let Some(call) = recorded.filter(|call| !call.completed && !call.dropped)
-                && call.begun.is_some()
-            {
+    /// Breaks off an operation that the function dropped. Without a call it was not begun in this incarnation: an earlier
+    /// one began it, and did not record that it was dropped.
+    pub(super) fn drop_operation(&mut self, leg: &Leg, op: OperationId, call: Option<Call>) {
+        let recorded = leg.machine().recorded(op).cloned();
+        let spent = match (call, recorded) {
+            (Some(mut call), _) => {
+                self.acknowledge_items(op, &mut call);
+                call.cancelled.cancel();
+                if Family::of(&call.identity.kind).is_aborted() {
+                    self.abort_in_background(leg.run, op);
+                }
+                self.let_child_go(op, "no longer wanted");
+                call.charge()
+            }
+            (None, Some(call)) => {
                 self.cancel_recorded_child(leg, op, &call, "no longer wanted");
                 self.journal.asks_no_more(op);
-                let spent = Family::of(&call.identity.kind).consumed();
-                self.journal.append(Entry::Dropped { op, spent });
-                self.charge(spent);
+                Family::of(&call.identity.kind).consumed()
             }
-            return;
+            (None, None) => return,
         };
-        under.cancelled.cancel();
-        if let Some(call) = leg.books.lock().machine.call_mut(op) {
-            call.dropped = true;
-        }
-        self.ready.retain(|(id, _)| *id != op);
-        if Family::of(&under.identity.kind).is_aborted() {
-            self.abort_in_background(leg.run, op);
-        }
-        self.let_child_go(op, "no longer wanted");
-        let spent = under.charge();
         self.journal.append(Entry::Dropped { op, spent });
         self.charge(spent);
     }
 
     /// Cancels the child of this operation, for which nobody waits any more.
     pub(super) fn let_child_go(&mut self, op: OperationId, reason: &str) {
-        let mut children = self.children.iter_mut();
-        if let Some((run, child)) = children.find(|(_, child)| child.op == op) {
-            child.finish = None;
-            let run = *run;
+        let mut children = self.children.iter();
+        let child = children.find(|(_, child)| child.op == op);
+        if let Some(run) = child.map(|(run, _)| *run) {
             self.cancel_child(run, reason);
         }
     }

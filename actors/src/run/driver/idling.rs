@@ -1,19 +1,22 @@
 //! A run that waits only for the outside.
 
 use super::{Driver, LegEnd};
-use crate::{contract::RunStatus, run::ChildReport, vocabulary::Timestamp};
+use crate::{
+    contract::RunStatus,
+    run::{ChildReport, leg::Leg},
+    vocabulary::Timestamp,
+};
 
 impl Driver {
     /// Whether the run waits only for the outside. The parent and the index are told when this
     /// changes.
-    pub(super) fn settle_idle(&mut self) -> bool {
+    pub(super) fn settle_idle(&mut self, leg: &Leg) -> bool {
         let idle = self.acts.is_empty()
             && self.background.is_empty()
-            && self.ready.is_empty()
             && self.children.values().all(|child| child.idle.is_some())
-            && (!self.waits.is_empty() || !self.children.is_empty());
+            && (!self.children.is_empty() || leg.machine().has_waits());
         // The run may wait for another event than before without having been at work in between.
-        let standing = idle.then(|| self.wake_at());
+        let standing = idle.then(|| self.wake_at(leg));
         if standing != self.told_idle {
             self.told_idle = standing;
             let wake_at = standing.flatten();
@@ -54,11 +57,10 @@ impl Driver {
         waited
     }
 
-    fn wake_at(&self) -> Option<Timestamp> {
-        let timer = self.waits.first_timer();
+    fn wake_at(&self, leg: &Leg) -> Option<Timestamp> {
+        let (timer, pause) = leg.machine().first_times();
         // The wall clock's present time, since others know no other.
         let set_back_ms = self.ports.clock().set_back_ms();
-        let pause = self.waits.first_pause();
         let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
         let children = self.children.values().filter_map(|child| child.idle?);
         let own = timer
@@ -70,9 +72,9 @@ impl Driver {
     }
 
     /// A root sleeps together with all runs below it, and only when all of them are idle.
-    pub(super) fn falls_asleep(&self) -> Result<(), LegEnd> {
+    pub(super) fn falls_asleep(&self, leg: &Leg) -> Result<(), LegEnd> {
         let told = self.sender.told_so_far();
-        let wake_at = self.wake_at();
+        let wake_at = self.wake_at(leg);
         match self.sender.is_dealing() {
             true => Ok(()),
             false => Err(LegEnd::Asleep { wake_at, told }),

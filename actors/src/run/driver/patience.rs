@@ -10,7 +10,7 @@ use crate::run::leg::Leg;
 /// the engine may take longer, or never come in this process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is found where a function ends that the journal knows to go on.
+/// The finding where a function ends that the journal knows to go on.
 pub(in crate::run) const END_OF_FUNCTION: &str = "the end of the function";
 
 /// Describes a function that does not ask for the recorded operation.
@@ -39,7 +39,7 @@ impl Driver {
             false => return self.diverged(leg, may_go_on),
         };
         loop {
-            let turn = std::future::poll_fn(|cx| match self.poll_turn(cx, waker) {
+            let turn = std::future::poll_fn(|cx| match self.poll_wake(cx, waker) {
                 Poll::Ready(turn) => Poll::Ready(Some(turn)),
                 Poll::Pending if waker.is_woken() => Poll::Ready(Some(WakeReason::Woken)),
                 Poll::Pending if rings(&mut patience, cx) => Poll::Ready(None),
@@ -48,17 +48,13 @@ impl Driver {
             match turn.await {
                 Some(WakeReason::Woken) => return Ok(()),
                 None => return self.diverged(leg, may_go_on),
-                Some(turn) => self.take_turn(leg, turn).await?,
+                Some(turn) => self.handle_wake(leg, turn).await?,
             }
         }
     }
 
     fn diverged(&self, leg: &Leg, may_go_on: bool) -> Result<(), LegEnd> {
-        let missed = leg.books.lock().machine.missed(not_asked(may_go_on));
-        let Some(error) = missed else {
-            return Ok(());
-        };
-        leg.end(error.clone());
-        Err(LegEnd::Diverged(error))
+        let missed = leg.machine().missed(not_asked(may_go_on));
+        missed.map_or(Ok(()), |error| Err(LegEnd::Diverged(error)))
     }
 }

@@ -13,7 +13,11 @@ use std::{
 use futures_util::{FutureExt, task::AtomicWaker};
 use tokio::task::{Unconstrained, unconstrained};
 
-use crate::run::{AgentFunction, Returned, leg::Leg};
+use super::END_OF_FUNCTION;
+use crate::{
+    run::{AgentFunction, Returned, leg::Leg, run_machine::Next},
+    vocabulary::AgentError,
+};
 
 /// How many times in a row a function that wakes itself is polled before other tasks get a turn.
 const POLLS: u32 = 32;
@@ -83,13 +87,15 @@ pub(in crate::run) struct Function {
     yields: u32,
 }
 
-/// The state of a function after a poll.
-pub(in crate::run) enum Polled {
+/// The next move after a poll of a function.
+pub(in crate::run) enum Step {
     Returned(Returned),
-    /// It used up its polls and can go on.
-    Awake,
-    /// It is pending, and nothing has woken it yet.
-    Pending,
+    /// It ended where the journal knows it to go on.
+    Diverged(AgentError),
+    /// It goes on by itself.
+    Again,
+    /// It has done all that it can do by now.
+    Rests(Next),
 }
 
 impl Function {
@@ -108,37 +114,54 @@ impl Function {
         self.waker.clone()
     }
 
+    /// Polls the function, has `after_poll` take what it noted and dropped, and says what comes next for it.
+    pub(in crate::run) async fn step<E>(
+        &mut self,
+        leg: &Leg,
+        after_poll: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Step, E> {
+        let returned = self.poll();
+        after_poll()?;
+        if let Some(returned) = returned {
+            let missed = leg.machine().missed(END_OF_FUNCTION);
+            return Ok(missed.map_or(Step::Returned(returned), Step::Diverged));
+        }
+        if self.waker.comes_first() {
+            step_back().await;
+            return Ok(Step::Again);
+        }
+        if self.has_yielded(leg).await {
+            return Ok(Step::Again);
+        }
+        Ok(Step::Rests(leg.machine().next()))
+    }
+
     /// Polls the function as long as it can go on, within a bound.
-    pub(in crate::run) fn poll(&mut self) -> Polled {
+    fn poll(&mut self) -> Option<Returned> {
         let mut cx = Context::from_waker(&self.task);
         for _ in 0..POLLS {
-            let Some(future) = self.future.as_mut() else {
-                return Polled::Pending;
-            };
+            let future = self.future.as_mut()?;
             if !self.waker.woken.swap(false, Ordering::AcqRel) {
-                self.waker.turns.store(0, Ordering::Relaxed);
-                return Polled::Pending;
+                break;
             }
             self.is_fresh = true;
             if let Poll::Ready(returned) = future.poll_unpin(&mut cx) {
                 self.future = None;
-                return Polled::Returned(returned);
+                return Some(returned);
             }
         }
-        if self.waker.is_woken() {
-            let turns = self.waker.turns.load(Ordering::Relaxed);
-            let turns = turns.saturating_add(1);
-            self.waker.turns.store(turns, Ordering::Relaxed);
-            return Polled::Awake;
-        }
-        self.waker.turns.store(0, Ordering::Relaxed);
-        Polled::Pending
+        let turns = match self.waker.is_woken() {
+            true => self.waker.turns.load(Ordering::Relaxed).saturating_add(1),
+            false => 0,
+        };
+        self.waker.turns.store(turns, Ordering::Relaxed);
+        None
     }
 
     /// Gives the runtime the chance to wake a function that has yielded to other tasks. `true` if the
     /// runtime woke it: it goes on before it gets another result. Otherwise the order in which
     /// its parts go on would depend on how long the result takes, and a replay would differ.
-    pub(in crate::run) async fn has_yielded(&mut self, leg: &Leg) -> bool {
+    async fn has_yielded(&mut self, leg: &Leg) -> bool {
         let was_polled = std::mem::take(&mut self.is_fresh);
         if !was_polled || self.yields >= TURNS || !self.may_go_on(leg) {
             return false;
@@ -152,7 +175,7 @@ impl Function {
     /// Whether something other than the results of its operations may wake the function: the
     /// runtime, if the function yielded to other tasks, or an event outside of the engine.
     pub(in crate::run) fn may_go_on(&self, leg: &Leg) -> bool {
-        let waits = leg.waits_with(&self.task);
+        let waits = leg.machine().waits_with(&self.task);
         Arc::strong_count(&self.waker) > HOLDERS + waits
     }
 }

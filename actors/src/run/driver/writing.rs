@@ -9,9 +9,10 @@ use crate::{
     contract::{BoxFuture, StoreError},
     run::{
         Changes, Ports,
-        leg::{About, CallIdentity, Leg},
-        operation::{Attempt, End, Made, Unsaved, Write},
-        ports::StateTurn,
+        call_identity::CallIdentity,
+        leg::{About, Leg},
+        operation::{Attempt, End, Made, Reckon, Unsaved, Write},
+        ports::StateLock,
     },
     vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
 };
@@ -31,27 +32,31 @@ impl Driver {
         leg: &Leg,
         op: OperationId,
         attempted: Attempted,
-        (attempt, turn): (Attempt<Made>, StateTurn),
+        (attempt, turn): (Attempt<Made>, StateLock),
     ) -> Result<(), LegEnd> {
-        let Some(under) = self.under.get(&op) else {
-            return Ok(());
+        let (identity, charge, unsaved, conflicts) = match leg.machine().call(op) {
+            Some(call) => (
+                call.identity.clone(),
+                (call.charge(), Some(call.reckon)),
+                call.unsaved.clone(),
+                call.conflicts,
+            ),
+            None => return Ok(()),
         };
-        let (identity, charge) = (under.identity.clone(), under.charge());
-        let attempted = match under.conflicts < WRITE_ATTEMPTS {
+        let attempted = match conflicts < WRITE_ATTEMPTS {
             true => attempted,
             false => Err(contested()),
         };
-        let unsaved = under.unsaved.clone();
         let call = (op, &identity, charge);
         let recorded = self.record(leg, call, attempted, unsaved).await;
         match recorded.map_err(LegEnd::Store)? {
             Some((recorded, made)) => {
-                self.acknowledge(leg, op);
+                self.end(leg, op);
                 leg.deliver(op, delivery(recorded, made));
             }
             None => {
-                if let Some(under) = self.under.get_mut(&op) {
-                    under.conflicts += 1;
+                if let Some(call) = leg.machine().call_mut(op) {
+                    call.conflicts += 1;
                 }
                 self.make_attempt(op, attempt, ready(turn).boxed());
             }
@@ -64,7 +69,7 @@ impl Driver {
         &mut self,
         op: OperationId,
         attempt: Attempt<Made>,
-        turn: BoxFuture<'static, StateTurn>,
+        turn: BoxFuture<'static, StateLock>,
     ) {
         self.acts.push(Box::pin(async move {
             let turn = turn.await;
@@ -82,16 +87,16 @@ impl Driver {
         write: Write<Made>,
     ) -> Result<(), StoreError> {
         let (scope, key) = write.place;
-        let _turn = self.ports.state_turn(scope, key).await;
+        let _turn = self.ports.lock_state(scope, key).await;
         for _ in 0..WRITE_ATTEMPTS {
             let attempt = (write.attempt)().await;
-            let call = (op, identity, Spent::default());
+            let call = (op, identity, (Spent::default(), None));
             let unsaved = write.unsaved.clone();
             if self.record(leg, call, attempt, unsaved).await?.is_some() {
                 return Ok(());
             }
         }
-        let call = (op, identity, Spent::default());
+        let call = (op, identity, (Spent::default(), None));
         let contested = Err(contested());
         let recorded = self.record(leg, call, contested, write.unsaved).await;
         recorded.map(drop)
@@ -101,7 +106,7 @@ impl Driver {
     async fn record(
         &mut self,
         leg: &Leg,
-        (op, identity, charge): (OperationId, &CallIdentity, Spent),
+        (op, identity, (charge, reckon)): (OperationId, &CallIdentity, (Spent, Option<Reckon>)),
         attempted: Attempted,
         unsaved: Option<Unsaved<Made>>,
     ) -> Result<Recorded, StoreError> {
@@ -119,6 +124,9 @@ impl Driver {
             }
             (Err(error), Some(unsaved)) => (Ok(unsaved(&error)), Changes::none()),
         };
+        if let (Ok(made), Some(reckon)) = (&mut made, reckon) {
+            reckon(made);
+        }
         let spent = made.as_ref().map_or(charge, |made| made.spent);
         let About { told, report } = leg.about(op);
         let before = self.journal.entries();
@@ -127,21 +135,21 @@ impl Driver {
         let recorded =
             self.journal
                 .append_completed(op, identity.clone(), &mut made, spent, report);
+        for (run, item) in changes.posts {
+            self.journal.post(run, item);
+        }
         if !changes.writes.is_empty()
             && let Some(mut batch) = self.journal.take()
         {
             let places = changes.writes.iter();
             let places = places.map(|w| (w.scope.clone(), w.key.clone())).collect();
             (batch.writes, batch.blobs) = (changes.writes, changes.blobs);
-            let posted = changes.posts.iter().map(|(run, _)| *run).collect();
-            let posts = changes.posts.into_iter();
-            batch.posts = posts.map(|(run, item)| (run.into(), item)).collect();
             let committed = self.journal.commit_checked(batch).await;
             if matches!(committed, Ok(()) | Err(StoreError::Conflict { .. })) {
                 self.ports.state_changed(places);
             }
             match committed {
-                Ok(()) => self.ports.posted(posted),
+                Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => {
                     self.journal.take_back_to(before);
                     return Ok(None);
@@ -174,7 +182,7 @@ pub(super) async fn bring_content(
 ) -> Result<(), LegEnd> {
     match ports.store().blob(digest).await.map_err(LegEnd::Store)? {
         Some(content) => {
-            leg.contents.lock().insert(op, content);
+            leg.books.lock().contents.insert(op, content);
             Ok(())
         }
         None => Err(LegEnd::Store(StoreError::Damaged {

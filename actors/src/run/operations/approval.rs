@@ -60,7 +60,7 @@ fn unauthenticated(call: &ToolCall, who: &str, by: AnsweredBy, reason: &str) -> 
 }
 
 /// How far a call has come for which somebody is asked first.
-pub(super) enum Asked {
+pub(super) enum ApprovalProgress {
     /// It has its result.
     Answered(Answered),
     /// It may be made. Time has passed, so the policies are asked again before it is made.
@@ -95,10 +95,13 @@ impl AllowedCall {
     }
 
     /// Makes the call. If its credential was lost with a process, the person is asked again.
-    pub(super) async fn make(self) -> Result<Asked, AgentError> {
+    pub(super) async fn make(self) -> Result<ApprovalProgress, AgentError> {
         let Self { cx, making, .. } = &self;
         if making.asked.is_none() {
-            return cx.carried(making.clone()).await.map(Asked::Answered);
+            return cx
+                .carried(making.clone())
+                .await
+                .map(ApprovalProgress::Answered);
         }
         match cx.perform(making.clone()).await {
             Err(AgentError::Operation(error))
@@ -111,24 +114,26 @@ impl AllowedCall {
                     asked: None,
                     ..making.clone()
                 };
-                cx.carried_on(&again, end).await.map(Asked::Answered)
+                cx.carried_on(&again, end)
+                    .await
+                    .map(ApprovalProgress::Answered)
             }
         }
     }
 
     /// Asks for the credential of the call, where it needs one.
-    async fn authenticate(mut self) -> Result<Asked, AgentError> {
+    async fn authenticate(mut self) -> Result<ApprovalProgress, AgentError> {
         let Some(prompt) = &self.making.definition.authentication else {
-            return Ok(Asked::Allowed(Box::new(self)));
+            return Ok(ApprovalProgress::Allowed(Box::new(self)));
         };
         if self.authenticated == AUTHENTICATED {
             let reason = "the credential was lost again and again";
             let (who, by) = ("This call was not made", AnsweredBy::Engine);
             let refused = unauthenticated(&self.call, who, by, reason);
-            return Ok(Asked::Answered(refused));
+            return Ok(ApprovalProgress::Answered(refused));
         }
         let approved = &self.making.call;
-        let question = Question::authentication(prompt, approved.clone());
+        let question = Question::authentication(prompt, ToolCall::clone(approved));
         let question = about(question, approved, &[]);
         let ask = self
             .cx
@@ -136,13 +141,15 @@ impl AllowedCall {
         self.making.asked = Some(ask.id());
         self.authenticated += 1;
         match ask.await {
-            Ok(answer) if answer.get("given").is_some() => Ok(Asked::Allowed(Box::new(self))),
+            Ok(answer) if answer.get("given").is_some() => {
+                Ok(ApprovalProgress::Allowed(Box::new(self)))
+            }
             Ok(_) => {
                 let (by, reason) = (AnsweredBy::Person(None), "no credential was given");
                 let refused = unauthenticated(&self.call, PERSON, by, reason);
-                Ok(Asked::Answered(refused))
+                Ok(ApprovalProgress::Answered(refused))
             }
-            Err(error) => Answered::called(&self.call, Err(error)).map(Asked::Answered),
+            Err(error) => Answered::called(&self.call, Err(error)).map(ApprovalProgress::Answered),
         }
     }
 }
@@ -155,20 +162,24 @@ impl RunContext {
         rule: Option<ApprovalRule>,
         call: ToolCall,
         definition: Arc<ToolDefinition>,
-    ) -> Result<Asked, AgentError> {
+    ) -> Result<ApprovalProgress, AgentError> {
         // A call that cannot be read is not run, and nobody is asked to approve it.
         let code = self.leg().registry.tool_of(self.agent(), &call.name);
-        let called = (&*definition, code.as_ref().ok().map(|code| &code.tool));
+        let called = (&definition, code.as_ref().ok().map(|code| &code.tool));
         if let Err(fault) = is_readable(called, &call.arguments) {
             let text = format!("{fault} Send the call again.");
             let result = ToolResult::new(&call, ToolStatus::Error, text);
-            return Ok(Asked::Answered(Answered::by(AnsweredBy::Engine, result)));
+            return Ok(ApprovalProgress::Answered(Answered::by(
+                AnsweredBy::Engine,
+                result,
+            )));
         }
         let mut making = CallTool::new(call.clone(), definition.clone());
         if let Some(rule) = rule {
             let answered = match self.verdict(&rule, &call, called).await {
                 Ok(CallVerdict::Approved(arguments, by)) => {
-                    (making.call.arguments, making.approval) = (arguments, Some(by));
+                    Arc::make_mut(&mut making.call).arguments = arguments;
+                    making.approval = Some(by);
                     None
                 }
                 Ok(CallVerdict::Supplied(value, by)) => {
@@ -187,7 +198,7 @@ impl RunContext {
                 Err(error) => Some(Answered::called(&call, Err(error))?),
             };
             if let Some(answered) = answered {
-                return Ok(Asked::Answered(answered));
+                return Ok(ApprovalProgress::Answered(answered));
             }
         }
         let allowed = AllowedCall {
@@ -203,7 +214,7 @@ impl RunContext {
         &self,
         rule: &ApprovalRule,
         call: &ToolCall,
-        called: (&ToolDefinition, Option<&ToolHandle>),
+        called: (&Arc<ToolDefinition>, Option<&ToolHandle>),
     ) -> Result<CallVerdict, AgentError> {
         let (definition, _) = called;
         let final_verdict = |decision: Decision| {
@@ -313,7 +324,7 @@ fn read(
     decision: Decision,
     rule: &ApprovalRule,
     call: &ToolCall,
-    called: (&ToolDefinition, Option<&ToolHandle>),
+    called: (&Arc<ToolDefinition>, Option<&ToolHandle>),
 ) -> Result<CallVerdict, Option<String>> {
     if !decision.approved {
         return Ok(CallVerdict::denied(decision.reason, decision.by));

@@ -194,7 +194,7 @@ pub(super) async fn content(
 /// The operation that loads an artifact. Its entry holds the artifact's information. The content
 /// comes from the store by its hash, live and in replay alike.
 #[derive(Clone, Debug)]
-pub struct LoadArtifact {
+pub(super) struct LoadArtifact {
     place: Place,
     /// The artifact's name.
     artifact: String,
@@ -230,7 +230,7 @@ impl Operation for LoadArtifact {
             let info = look.await?;
             if let Some(info) = &info {
                 let content = content(&cx.ports, info).await?;
-                cx.leg.contents.lock().insert(cx.id, content);
+                cx.leg.books.lock().contents.insert(cx.id, content);
             }
             Ok(Loaded(info))
         })
@@ -298,7 +298,7 @@ impl Artifacts<'_> {
     /// The latest version of an artifact; `None` when there is none of this name.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub fn load(&self, name: impl Into<String>) -> Composed<Option<Artifact>> {
         self.load_any(name.into(), None)
     }
@@ -306,7 +306,7 @@ impl Artifacts<'_> {
     /// A version of an artifact; `None` when it was never saved.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub fn load_version(
         &self,
         name: impl Into<String>,
@@ -327,7 +327,7 @@ impl Artifacts<'_> {
             let Loaded(Some(info)) = loading.await? else {
                 return Ok(None);
             };
-            let content = leg.contents.lock().remove(&id);
+            let content = leg.books.lock().contents.remove(&id);
             let content = content.ok_or_else(|| {
                 let message = format!("the content of {info} was not at hand");
                 OperationError::new(ErrorKind::Store, message)

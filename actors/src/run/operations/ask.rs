@@ -119,7 +119,7 @@ pub struct Decision {
     /// Whether the decision holds for the session: `true` for exactly these arguments, an object of
     /// patterns for all arguments that fit them.
     pub remember: Option<Value>,
-    /// Who decided.
+    /// The person or rule that decided.
     pub by: Option<String>,
     /// The digest of the call that the decision is for, if given. The decision has no effect on
     /// another call.

@@ -1,17 +1,22 @@
 //! The tool calls of one step, made side by side under the agent's policies.
 
-use std::collections::VecDeque;
+use std::{
+    collections::VecDeque,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
 use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::{
-    approval::{AllowedCall, Asked},
-    toolset::{Answered, CallPath},
+    approval::{AllowedCall, ApprovalProgress},
+    toolset::{Answered, CallEnd, CallPath},
 };
 use crate::{
+    contract::BoxFuture,
     run::{
-        Composed, HookContext, RunContext,
+        Composed, HookContext, LoopContext, RunContext,
         future_set::FutureSet,
         policy::{Asking, Decided},
     },
@@ -20,7 +25,7 @@ use crate::{
     },
 };
 
-/// The hooks of a loop on the calls of a step; see [`RunContext::tools_at`]. By default every call
+/// The hooks of a loop on the calls of a step; see [`LoopContext::tools_at`]. By default every call
 /// runs, and the first failure for which the run must stop ends the step.
 #[expect(unused_variables, reason = "by default the calls are not looked at")]
 pub trait Answering: Send {
@@ -65,7 +70,7 @@ impl RunContext {
     /// whose tool says that the run fails. [`AgentError::Early`] if a policy wants the function to
     /// stop.
     ///
-    /// [`transfer_of`]: Self::transfer_of
+    /// [`transfer_of`]: LoopContext::transfer_of
     pub fn tools(&self, calls: impl IntoIterator<Item = ToolCall>) -> Composed<Vec<ToolResult>> {
         let calls: Vec<ToolCall> = calls.into_iter().collect();
         let cx = self.handle();
@@ -73,7 +78,9 @@ impl RunContext {
             return Composed(Box::pin(async move {
                 cx.go_on()?;
                 let seen = cx.seen();
-                cx.tools_at(seen.moment(), &calls, &mut &seen).await
+                cx.loop_context()
+                    .tools_at(seen.moment(), &calls, &mut &seen)
+                    .await
             }));
         }
         // No policy decides first, so the calls get their ids here.
@@ -98,22 +105,24 @@ impl RunContext {
         let result = results.map(|results| Ok(results?.pop().unwrap_or(not_run)));
         Composed(Box::pin(result))
     }
+}
 
-    /// Runs the calls of one step like [`tools`](Self::tools), for a loop that is at this point of
+impl LoopContext<'_> {
+    /// Runs the calls of one step like [`tools`](RunContext::tools), for a loop that is at this point of
     /// its conversation and answers some calls itself. The calls get their ids when the policies
     /// have decided.
     ///
     /// # Errors
-    /// The errors of [`tools`](Self::tools) that the loop does not turn into results, and errors of
+    /// The errors of [`tools`](RunContext::tools) that the loop does not turn into results, and errors of
     /// hooks. A policy's wish to stop is no error here, so that the results are kept: see
     /// [`stopping`](Self::stopping).
     pub async fn tools_at(
-        &self,
+        self,
         moment: HookContext<'_>,
         calls: &[ToolCall],
         own: &mut impl Answering,
     ) -> Result<Vec<ToolResult>, AgentError> {
-        let mut batch = Batch::new(self, calls, own);
+        let mut batch = Batch::new(&self, calls, own);
         for (place, call) in calls.iter().enumerate() {
             if let Some(refused) = batch.own.refuse(call) {
                 batch.answered(place, call, refused, (AnsweredBy::Function, None));
@@ -145,8 +154,42 @@ impl RunContext {
 /// The end of a part of a batch.
 enum Ended {
     Call(Result<Answered, AgentError>),
-    Asked(Result<Asked, AgentError>),
+    Asked(Result<ApprovalProgress, AgentError>),
     Question(Asking, Result<Value, AgentError>),
+}
+
+/// What is under way for the call in a place.
+struct PartOfCall(usize, UnderWay);
+
+enum UnderWay {
+    Call(CallEnd),
+    Asked(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
+    Question(BoxFuture<'static, (Asking, Result<Value, AgentError>)>),
+}
+
+impl Future for PartOfCall {
+    type Output = (usize, Ended);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self(place, under_way) = &mut *self;
+        let ended = match under_way {
+            UnderWay::Call(end) => Ended::Call(ready!(end.poll_unpin(cx))),
+            UnderWay::Asked(end) => Ended::Asked(ready!(end.poll_unpin(cx))),
+            UnderWay::Question(end) => {
+                let (asking, answer) = ready!(end.poll_unpin(cx));
+                Ended::Question(asking, answer)
+            }
+        };
+        Poll::Ready((*place, ended))
+    }
+}
+
+/// What is known of one call.
+#[derive(Clone, Default)]
+struct Place {
+    result: Option<ToolResult>,
+    /// The arguments of a call that may run, as the policies left them.
+    made: Option<Arguments>,
 }
 
 /// A batch under way.
@@ -154,12 +197,10 @@ struct Batch<'a, A> {
     cx: &'a RunContext,
     calls: &'a [ToolCall],
     own: &'a mut A,
-    results: Vec<Option<ToolResult>>,
-    /// The arguments of calls that may run, as the policies left them.
-    made: Vec<Option<Arguments>>,
+    places: Vec<Place>,
     /// Calls that may run, with their places. The ids of their operations are taken already.
     ready: VecDeque<(usize, CallPath)>,
-    under_way: FutureSet<(usize, Ended)>,
+    under_way: FutureSet<PartOfCall>,
 }
 
 impl<'a, A: Answering> Batch<'a, A> {
@@ -168,9 +209,8 @@ impl<'a, A: Answering> Batch<'a, A> {
             cx,
             calls,
             own,
-            results: vec![None; calls.len()],
-            made: vec![None; calls.len()],
-            ready: VecDeque::new(),
+            places: vec![Place::default(); calls.len()],
+            ready: VecDeque::with_capacity(calls.len()),
             under_way: FutureSet::default(),
         }
     }
@@ -187,7 +227,7 @@ impl<'a, A: Answering> Batch<'a, A> {
         report.approval = approval;
         let cause = self.calls[place].cause;
         self.cx.leg().answered(cause, report, result.clone());
-        self.results[place] = Some(result);
+        self.places[place].result = Some(result);
     }
 
     /// Follows a decision: the call gets its result, or is ready to run, or somebody is asked.
@@ -196,7 +236,7 @@ impl<'a, A: Answering> Batch<'a, A> {
             Decided::Run(mut call) => match self.own.answer(&call) {
                 Some(result) => self.answered(place, &call, result, (AnsweredBy::Function, None)),
                 None => {
-                    self.made[place] = Some(call.arguments.clone());
+                    self.places[place].made = Some(call.arguments.clone());
                     // Its operations take their ids here.
                     call.cause = self.calls[place].cause;
                     self.ready.push_back((place, self.cx.answer_call(call)));
@@ -212,8 +252,9 @@ impl<'a, A: Answering> Batch<'a, A> {
             }
             Decided::Ask(asking) => {
                 let answer = self.cx.ask((*asking.question).clone());
-                let end = answer.map(move |answer| (place, Ended::Question(asking, answer)));
-                self.under_way.push(end.boxed());
+                let end = answer.map(move |answer| (asking, answer));
+                self.under_way
+                    .push(PartOfCall(place, UnderWay::Question(end.boxed())));
             }
         }
     }
@@ -226,10 +267,11 @@ impl<'a, A: Answering> Batch<'a, A> {
             while running < parallel
                 && let Some((place, call)) = self.ready.pop_front()
             {
-                self.under_way.push(match call {
-                    CallPath::Open(end) => end.map(move |end| (place, Ended::Call(end))).boxed(),
-                    CallPath::Asks(end) => end.map(move |end| (place, Ended::Asked(end))).boxed(),
-                });
+                let under_way = match call {
+                    CallPath::Open(end) => UnderWay::Call(end),
+                    CallPath::Asks(end) => UnderWay::Asked(end),
+                };
+                self.under_way.push(PartOfCall(place, under_way));
                 running += 1;
             }
             match self.under_way.next().await {
@@ -238,12 +280,12 @@ impl<'a, A: Answering> Batch<'a, A> {
                     running -= 1;
                     self.ended(place, end)?;
                 }
-                Some((place, Ended::Asked(Ok(Asked::Allowed(allowed))))) => {
+                Some((place, Ended::Asked(Ok(ApprovalProgress::Allowed(allowed))))) => {
                     if !self.make(place, *allowed, moment).await? {
                         running -= 1;
                     }
                 }
-                Some((place, Ended::Asked(Ok(Asked::Answered(answered))))) => {
+                Some((place, Ended::Asked(Ok(ApprovalProgress::Answered(answered))))) => {
                     running -= 1;
                     self.ended(place, Ok(answered))?;
                 }
@@ -273,12 +315,12 @@ impl<'a, A: Answering> Batch<'a, A> {
         match by {
             Some(by) => {
                 let mut call = self.calls[place].clone();
-                if let Some(arguments) = self.made[place].take() {
+                if let Some(arguments) = self.places[place].made.take() {
                     call.arguments = arguments;
                 }
                 self.answered(place, &call, result, by);
             }
-            None => self.results[place] = Some(result),
+            None => self.places[place].result = Some(result),
         }
         Ok(())
     }
@@ -302,19 +344,20 @@ impl<'a, A: Answering> Batch<'a, A> {
                 return Ok(false);
             }
         }
-        let made = allowed.make().map(move |end| (place, Ended::Asked(end)));
-        self.under_way.push(made.boxed());
+        let made = UnderWay::Asked(allowed.make().boxed());
+        self.under_way.push(PartOfCall(place, made));
         Ok(true)
     }
 
     /// One result for each call.
     fn complete(mut self) -> Vec<ToolResult> {
         for (place, call) in self.calls.iter().enumerate() {
-            if self.results[place].is_none() {
+            if self.places[place].result.is_none() {
                 let not_run = ToolResult::new(call, ToolStatus::Interrupted, "Not run.");
                 self.answered(place, call, not_run, (AnsweredBy::Engine, None));
             }
         }
-        self.results.into_iter().flatten().collect()
+        let places = self.places.into_iter();
+        places.filter_map(|place| place.result).collect()
     }
 }

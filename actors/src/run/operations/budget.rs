@@ -5,15 +5,15 @@ use crate::{
     vocabulary::{Amounts, Budget, Digest, Outcome, Resource, Spent, Timestamp},
 };
 
-/// What the run may consume, what it has, and when it must end.
+/// The budget of the run, its consumption, and the time at which it must end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Allowance {
     /// The bounds.
     pub budget: Budget,
-    /// What was consumed, children that have ended included.
+    /// The consumption, children that have ended included.
     pub spent: Spent,
-    /// What is set aside for children that have not ended.
+    /// The share that is reserved for children that have not ended.
     #[serde(default)]
     pub reserved: Amounts,
     /// When the run must have ended.
@@ -54,7 +54,7 @@ impl Operation for ReadAllowance {
 }
 
 impl RunContext {
-    /// What the run may consume, what it has consumed, and when it must end.
+    /// The budget of the run, its consumption, and the time at which it must end.
     pub fn budget(&self) -> Performing<ReadAllowance> {
         self.perform(ReadAllowance)
     }

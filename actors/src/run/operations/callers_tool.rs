@@ -28,7 +28,7 @@ impl RunContext {
     }
 
     /// Asks the caller for the result of a call of its tool.
-    pub(super) fn ask_caller(&self, call: ToolCall, tool: &ToolDefinition) -> CallEnd {
+    pub(super) fn ask_caller(&self, call: ToolCall, tool: &Arc<ToolDefinition>) -> CallEnd {
         let arguments = match fits(tool, &call.arguments) {
             Ok(arguments) => arguments,
             Err(fault) => return ready(ToolResult::new(&call, ToolStatus::Error, fault)),

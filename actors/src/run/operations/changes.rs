@@ -24,12 +24,8 @@ pub(crate) struct TeamToolState {
 }
 
 impl TeamToolState {
-    pub(crate) fn of(ports: &Arc<dyn Ports>, leg: &Leg) -> Arc<Self> {
-        Arc::new(Self {
-            ports: ports.clone(),
-            start: leg.start.clone(),
-            temp: leg.temp.clone(),
-        })
+    pub(crate) fn new(ports: Arc<dyn Ports>, start: Arc<RunStart>, temp: Temp) -> Self {
+        Self { ports, start, temp }
     }
 }
 

@@ -42,7 +42,7 @@ pub struct Spawned {
     pub agent: String,
     /// The operation that began it.
     pub operation: OperationId,
-    /// What happens to the child when the run that began it ends first.
+    /// The fate of the child when the run that began it ends first.
     #[serde(default)]
     pub when_parent_ends: ParentPolicy,
 }
@@ -57,7 +57,7 @@ pub struct Delegated {
     pub text: String,
     /// The outcome.
     pub outcome: Outcome,
-    /// What the child and its own children consumed.
+    /// The consumption of the child and its own children.
     pub spent: Spent,
 }
 
@@ -132,8 +132,8 @@ impl Delegate {
         if task.when_parent_ends.outlives() {
             // A tree of its own, in a session of its own.
             start.session = Some(SessionId {
-                team: parent.team.clone(),
-                key: run.to_string(),
+                team: parent.team.as_str().into(),
+                key: run.to_string().into(),
             });
         } else {
             start.root = parent.root;
@@ -155,6 +155,7 @@ impl Delegate {
             fresh: true,
             operation: cx.id,
             cancel: None,
+            hears: task.hears && !task.when_parent_ends.outlives(),
             sender: cx.leg.sender.clone(),
         })
     }

@@ -37,7 +37,8 @@ impl RunContext {
         first: Result<ToolResult, AgentError>,
     ) -> Result<Answered, AgentError> {
         let end = match continues(first) {
-            Ok(continuation) => self.carry_on(again, continuation).await,
+            // Few calls go on, and those that do not keep no room for it.
+            Ok(continuation) => Box::pin(self.carry_on(again, continuation)).await,
             Err(end) => end,
         };
         Answered::called(&again.call, end)
@@ -65,7 +66,7 @@ impl RunContext {
             let mut continued = Continued::with(continuation.state, answer);
             if let Some(prompt) = continuation.prompt {
                 let request = ModelRequest::new(Transcript::from_iter([Message::user(prompt)]));
-                // What people say meanwhile is for the agent's own requests.
+                // The words that people say meanwhile are for the agent's own requests.
                 let asked = cx.aside(format!("a question of {}", again.call.name));
                 match asked.call_model(request).await {
                     Ok(response) => {

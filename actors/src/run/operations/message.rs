@@ -33,13 +33,14 @@ pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
     match body {
         ItemBody::Answer { .. }
         | ItemBody::Result { .. }
-        | ItemBody::Begin(_)
-        | ItemBody::Begun { .. }
+        | ItemBody::ForwardedTurn(_)
+        | ItemBody::ForwardedTurnEnded { .. }
         | ItemBody::CancelCall { .. } => false,
         ItemBody::Message { name, .. } => !is_of_topic(name),
-        ItemBody::Steer(_) | ItemBody::Turn { .. } | ItemBody::Cancel { .. } | ItemBody::Retry => {
-            true
-        }
+        ItemBody::Steer(_)
+        | ItemBody::SteeringTurn { .. }
+        | ItemBody::Cancel { .. }
+        | ItemBody::Retry => true,
     }
 }
 

@@ -28,12 +28,12 @@ mod tool;
 mod toolset;
 mod topic;
 
-pub use artifact::{Artifacts, ListArtifacts, LoadArtifact, Loaded, SaveArtifact};
+pub use artifact::{Artifacts, Loaded};
 pub use ask::{Ask, Decision};
 pub use assignee::Assignee;
 
 pub use batch::Answering;
-pub use budget::{Allowance, ReadAllowance};
+pub use budget::Allowance;
 pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
 pub use grants::covers;
 pub use message::{AgentMessage, Receive, Target, Tell};
@@ -43,7 +43,7 @@ pub use scoped_state::ScopedState;
 pub use state::{Get, Shared, Update, Updated, stored_scope};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
-pub use tool::CallTool;
+pub(crate) use tool::CallTool;
 
 pub(crate) use topic::topics_among;
 pub use topic::{
@@ -53,10 +53,10 @@ pub use topic::{
 pub use crate::vocabulary::Scope;
 
 pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
-pub(crate) use changes::{recorded_change, recorded_change_of};
+pub(crate) use changes::{TeamToolState, recorded_change, recorded_change_of};
 pub(crate) use create::{InBackground, MadeAgent};
 pub use create::{MadeResult, MadeStatus};
-pub(crate) use fitting::{fit, schema_fault};
+pub(crate) use fitting::{fits, schema_fault};
 pub(crate) use grants::is_grant;
 pub(crate) use message::outlasts_journal;
 pub(crate) use state::{run_scope, session_scope};

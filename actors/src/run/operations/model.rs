@@ -1,13 +1,14 @@
+use std::sync::Arc;
+
 use crate::{
+    contract::ModelHost,
+    definition::Durability,
     run::{
-        Begin, Composed, Gate, InputDigest, Kept, ModelCall, Operation, OperationContext,
-        RunContext,
-        leg::{Delivery, ResultSlot},
-        read_result,
+        Arrival, Begin, Composed, Gate, InputDigest, Kept, Leg, ModelCall, ModelEnd, Operation,
+        OperationContext, Ports, RunContext, Wait, operation::Delivery, read_result,
     },
     vocabulary::{
-        AgentError, Digest, ErrorKind, Message, ModelRequest, ModelResponse, OperationError,
-        Resource, Spent,
+        AgentError, Begun, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Resource, Spent,
     },
 };
 
@@ -61,37 +62,95 @@ impl Operation for CallModel {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {
-        let answer = match cx.leg.registry.model_of(&cx.leg.agent, &self.0.model) {
-            Ok(code) => cx.ports.model(ModelCall {
-                run: cx.run,
-                root: cx.start().root,
-                operation: cx.id,
-                digest: cx.digest,
-                origin: cx.leg.origin.clone(),
-                request: self.0,
-                code,
-                cancelled: cx.cancelled.clone(),
-            }),
-            Err(reason) => {
-                let error = OperationError::new(ErrorKind::NotFound, reason);
-                Box::pin(async move { Err(error).into() })
-            }
+        let code = match cx.leg.registry.model_of(&cx.leg.agent, &self.0.model) {
+            Ok(code) => code,
+            Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };
-        let (leg, id) = (cx.leg, cx.id);
+        let waits = matches!(cx.started, Some(Begun::Ticket));
+        let call = ModelCall {
+            run: cx.run,
+            root: cx.start().root,
+            operation: cx.id,
+            awaited: awaited(&cx, waits),
+            digest: cx.digest,
+            origin: cx.leg.origin.clone(),
+            previews: cx.leg.previews(&*cx.ports),
+            request: self.0,
+            code,
+            cancelled: cx.cancelled,
+            host: ModelHost::new(cx.ports.clone()),
+        };
+        let asking = Asking {
+            call: Arc::new(call),
+            answers: Vec::new(),
+            ports: cx.ports,
+            leg: cx.leg,
+        };
+        match waits {
+            true => asking.wait(),
+            false => asking.ask(),
+        }
+    }
+}
+
+/// The digest of the request whose answers the call may wait for. A call that waits already keeps the request that an
+/// earlier incarnation submitted, whatever the function asks for now: what is different in each incarnation, such as the
+/// time of day, would be submitted and paid for again and again.
+fn awaited(cx: &OperationContext, waits: bool) -> Option<InputDigest> {
+    if cx.leg.pinned.team.durability == Durability::Memory {
+        // Batches and the like are in the store of all processes, and no other one knows this run.
+        return None;
+    }
+    let machine = cx.leg.machine();
+    let recorded = machine.recorded(cx.id).filter(|_| waits);
+    Some(recorded.map_or_else(|| cx.digest.clone(), |call| call.identity.digest.clone()))
+}
+
+/// A call that can be made again, after it was suspended.
+struct Asking {
+    call: Arc<ModelCall>,
+    /// The answers that came since it was suspended first.
+    answers: Vec<String>,
+    ports: Arc<dyn Ports>,
+    leg: Arc<Leg>,
+}
+
+impl Asking {
+    fn ask(self) -> Begin<ModelResponse> {
+        let answer = self.ports.model(self.call.clone(), self.answers.clone());
         // The request may be on its way while earlier entries are being committed.
         Begin::act_then(Gate::After, async move {
             let called = answer.await;
+            let (leg, id) = (&self.leg, self.call.operation);
             leg.tell(id, called.told);
             match called.end {
                 // Messages that people sent meanwhile are taken when the answer that brings them is
                 // recorded. An answer that is cancelled or dropped before leaves them.
-                Ok(mut response) => Begin::Deferred(Box::new(move || {
-                    response.steering.extend(leg.words.with_answer(id.lane));
-                    Ok(response)
-                })),
-                failed => Begin::Ready(failed),
+                ModelEnd::Over(Ok(mut response)) => {
+                    let leg = self.leg;
+                    // Before the journal shares the answer with the function, so that none is copied for it.
+                    leg.name_causes(id, &mut response);
+                    Begin::deferred(move || {
+                        let waiting = leg.sender.words();
+                        let said = leg.books.lock().words.with_answer(id.lane, waiting);
+                        response.steering.extend(said);
+                        Ok(response)
+                    })
+                }
+                ModelEnd::Over(failed) => Begin::Ready(failed),
+                ModelEnd::Suspended => self.wait(),
             }
         })
+    }
+
+    /// Waits for an answer, and makes the call again with it.
+    fn wait(mut self) -> Begin<ModelResponse> {
+        Begin::Wait(Wait::for_result(move |arrival| {
+            if let Arrival::Result(Ok(answer)) = arrival {
+                self.answers.push(answer);
+            }
+            self.ask()
+        }))
     }
 }
 
@@ -141,23 +200,18 @@ impl RunContext {
         let lane = asked.id().lane;
         async move {
             let mut response = asked.await?;
-            response.steering.splice(..0, leg.words.take_unheard(lane));
+            let unheard = leg.books.lock().words.take_unheard(lane);
+            response.steering.splice(..0, unheard);
             Ok(response)
         }
     }
 }
 
 /// The messages of people that came with an answer which is still in its slot.
-pub(crate) fn words_in(slot: ResultSlot) -> Vec<Message> {
-    let response: Option<ModelResponse> = match slot {
-        ResultSlot::Delivered(Delivery::Live(Ok(output))) => {
-            output.downcast().ok().map(|response| *response)
-        }
-        ResultSlot::Delivered(Delivery::Recorded(json))
-            if json.get().contains("\"steering\":[{") =>
-        {
-            read_result(&json)
-        }
+pub(crate) fn words_in(delivery: Delivery) -> Vec<Message> {
+    let response: Option<ModelResponse> = match delivery {
+        Delivery::Live(Ok(output)) => output.downcast().ok().map(|response| *response),
+        Delivery::Recorded(json) if json.get().contains("\"steering\":[{") => read_result(&json),
         _ => None,
     };
     response.map_or_else(Vec::new, |response| response.steering)

@@ -87,7 +87,7 @@ impl Operation for Get {
 
     fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
         if self.place.scope == Scope::Temp {
-            return Begin::Deferred(Box::new(move || Ok(versioned(cx.leg.temp.get(&self.key)))));
+            return Begin::deferred(move || Ok(versioned(cx.leg.temp.get(&self.key))));
         }
         let read = cx.ports.state(self.place.store, self.key);
         Begin::act(Gate::After, async move { read.await.map(versioned) })
@@ -126,7 +126,7 @@ impl std::fmt::Debug for Update {
     }
 }
 
-/// What an update wrote.
+/// The result of an update.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Updated {
     /// The value. `None` when it was deleted, which differs from the value `null`.
@@ -187,7 +187,7 @@ impl Operation for Update {
         let (ports, key, decide, tell) = (cx.ports.clone(), self.key, self.decide, self.tell);
         if self.place.scope == Scope::Temp {
             // The change is recorded only by the entry of its end.
-            return Begin::Deferred(Box::new(move || cx.leg.temp.update(key, &decide)));
+            return Begin::deferred(move || cx.leg.temp.update(key, &decide));
         }
         let scope = self.place.store;
         let place = (scope.clone(), key.clone());

@@ -60,36 +60,33 @@ where
             });
         }
         let future = self.future;
-        Begin::Act(Act {
-            record_start: once,
-            gate: Gate::of(self.effect),
-            future: Box::pin(async move {
-                // A task of its own contains a panic. Dropping the handle ends the task.
-                let task = AbortOnDropHandle::new(tokio::spawn(future));
-                Begin::Ready(match task.await {
-                    Ok(Ok(value)) => Ok(value),
-                    Ok(Err(error)) => Err(OperationError::new(
-                        ErrorKind::Other,
-                        format!("{name}: {error}"),
-                    )),
-                    Err(error) if error.is_panic() => {
-                        let kind = if once {
-                            ErrorKind::InDoubt
-                        } else {
-                            ErrorKind::Panicked
-                        };
-                        Err(OperationError::new(
-                            kind,
-                            format!("the step {name:?} panicked"),
-                        ))
-                    }
-                    Err(_) => Err(OperationError::new(
-                        ErrorKind::Cancelled,
-                        format!("the step {name:?} was stopped with its runtime"),
-                    )),
-                })
-            }),
-        })
+        let act = async move {
+            // A task of its own contains a panic. Dropping the handle ends the task.
+            let task = AbortOnDropHandle::new(tokio::spawn(future));
+            Begin::Ready(match task.await {
+                Ok(Ok(value)) => Ok(value),
+                Ok(Err(error)) => Err(OperationError::new(
+                    ErrorKind::Other,
+                    format!("{name}: {error}"),
+                )),
+                Err(error) if error.is_panic() => {
+                    let kind = if once {
+                        ErrorKind::InDoubt
+                    } else {
+                        ErrorKind::Panicked
+                    };
+                    Err(OperationError::new(
+                        kind,
+                        format!("the step {name:?} panicked"),
+                    ))
+                }
+                Err(_) => Err(OperationError::new(
+                    ErrorKind::Cancelled,
+                    format!("the step {name:?} was stopped with its runtime"),
+                )),
+            })
+        };
+        Begin::Act(Act::new(Gate::of(self.effect), act).recorded(once))
     }
 }
 

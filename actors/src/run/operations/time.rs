@@ -12,7 +12,7 @@ use crate::{
     vocabulary::{AgentError, Begun, Digest, Timestamp},
 };
 
-/// What time it is.
+/// The present time.
 #[derive(Clone, Copy, Debug)]
 pub struct Now;
 
@@ -93,7 +93,7 @@ impl From<Elapsed> for AgentError {
 }
 
 impl RunContext {
-    /// What time it is.
+    /// The present time.
     pub fn now(&self) -> Performing<Now> {
         self.perform(Now)
     }

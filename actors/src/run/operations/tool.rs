@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     approval,
-    changes::{Changing, TeamToolState, unsaved},
+    changes::{Changing, unsaved},
 };
 use crate::{
     contract::{Origin, StoreError},
@@ -25,8 +25,8 @@ use crate::{
 /// A tool call for which nobody is asked first.
 #[derive(Clone, Debug)]
 pub struct CallTool {
-    /// The call.
-    pub call: ToolCall,
+    /// The call, which its operations share.
+    pub call: Arc<ToolCall>,
     /// The pinned definition.
     pub definition: Arc<ToolDefinition>,
     /// The decision that approved it, if it needed approval.
@@ -130,13 +130,14 @@ impl Operation for CallTool {
         let effect = definition.effect;
         let once = effect == Effect::Once;
         let in_doubt = once && cx.started.is_some();
-        let kept = TeamToolState::of(&cx.ports, &cx.leg);
+        let kept = cx.leg.tool_state(&cx.ports);
         let invocation = ToolInvocation {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
             agent: cx.leg.agent.name.clone(),
             origin,
+            previews: cx.leg.previews(&*cx.ports),
             code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),
             call,
             definition,
@@ -152,7 +153,7 @@ impl Operation for CallTool {
             leg: cx.leg,
             ports: cx.ports,
             durable: cx.durable,
-            invocation,
+            invocation: Arc::new(invocation),
         };
         if !once || in_doubt {
             return Begin::Act(calling.act(once, in_doubt));
@@ -171,9 +172,9 @@ impl Operation for CallTool {
 
 impl CallTool {
     /// A call that nobody had to approve.
-    pub fn new(call: ToolCall, definition: Arc<ToolDefinition>) -> Self {
+    pub fn new(call: impl Into<Arc<ToolCall>>, definition: Arc<ToolDefinition>) -> Self {
         Self {
-            call,
+            call: call.into(),
             definition,
             approval: None,
             continued: None,
@@ -188,27 +189,23 @@ struct Calling {
     leg: Arc<Leg>,
     ports: Arc<dyn Ports>,
     durable: Arc<Durable>,
-    invocation: ToolInvocation,
+    /// Shared with who makes the call, so that it is not copied on its way through futures.
+    invocation: Arc<ToolInvocation>,
 }
 
 impl Calling {
     fn with(mut self, slot: ToolSlot) -> Self {
-        self.invocation.slot = Some(slot);
+        Arc::make_mut(&mut self.invocation).slot = Some(slot);
         self
     }
 
     fn act(self, record_start: bool, in_doubt: bool) -> Act<ToolResult> {
         let gate = Gate::of(self.invocation.definition.effect);
-        Act {
-            record_start,
-            gate,
-            future: Box::pin(self.end(in_doubt)),
-        }
+        Act::new(gate, self.end(in_doubt)).recorded(record_start)
     }
 
     async fn end(self, in_doubt: bool) -> Begin<ToolResult> {
-        // Shared with who makes the call, so that it is not copied on its way through futures.
-        let invocation = Arc::new(self.invocation);
+        let invocation = self.invocation;
         let slot = invocation.slot.clone();
         let books = (&*self.leg, &*self.durable);
         let called = call_or_reconcile(&*self.ports, books, &invocation, in_doubt).await;
@@ -225,10 +222,10 @@ impl Calling {
         match (begin, slot) {
             // The slot becomes free when the end is being recorded. If it were free earlier, more
             // calls than there are slots could be in doubt after a crash.
-            (Begin::Ready(result), Some(slot)) => Begin::Deferred(Box::new(move || {
+            (Begin::Ready(result), Some(slot)) => Begin::deferred(move || {
                 drop(slot);
                 result
-            })),
+            }),
             (Begin::Write(write), Some(slot)) => {
                 let attempt = write.attempt;
                 let attempt: Attempt<ToolResult> = Arc::new(move || {
@@ -288,7 +285,7 @@ pub(super) fn would_call(call: &ToolCall) -> ToolResult {
     ToolResult::new(call, ToolStatus::Success, text)
 }
 
-fn ended(call: &ToolCall, definition: &ToolDefinition, end: ToolEnd) -> Begin<ToolResult> {
+fn ended(call: &Arc<ToolCall>, definition: &ToolDefinition, end: ToolEnd) -> Begin<ToolResult> {
     match end {
         ToolEnd::Result(result) | ToolEnd::Changing(result, _) => Begin::Ready(Ok(result)),
         ToolEnd::Later => Begin::Wait(wait_for_ticket(call.clone())),
@@ -348,7 +345,7 @@ pub(crate) fn still_running(tool: &str, reason: &str) -> OperationError {
     OperationError::new(ErrorKind::StillRunning, message)
 }
 
-fn wait_for_ticket(call: ToolCall) -> Wait<ToolResult> {
+fn wait_for_ticket(call: Arc<ToolCall>) -> Wait<ToolResult> {
     Wait::new(WaitFor::Result, move |arrival| match arrival {
         Arrival::Result(Ok(text)) => Ok(ToolResult::new(&call, ToolStatus::Success, text)),
         Arrival::Result(Err(text)) => Ok(ToolResult::new(&call, ToolStatus::Error, text)),
@@ -356,7 +353,7 @@ fn wait_for_ticket(call: ToolCall) -> Wait<ToolResult> {
     })
 }
 
-fn wait_for_person(call: ToolCall, question: Question) -> Wait<ToolResult> {
+fn wait_for_person(call: Arc<ToolCall>, question: Question) -> Wait<ToolResult> {
     let asked = WaitFor::Answer(Box::new(question));
     Wait::new(asked, move |arrival| {
         let (status, text) = match arrival {

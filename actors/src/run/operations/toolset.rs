@@ -1,10 +1,10 @@
 use futures_util::{FutureExt, TryFutureExt};
 
-use super::{CallTool, Delegated, approval::Asked, fitting::fits};
+use super::{CallTool, Delegated, approval::ApprovalProgress, fitting::fits};
 use crate::{
     contract::BoxFuture,
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
-    run::{Leg, RunContext, Task},
+    run::{Leg, LoopContext, RunContext, Task},
     vocabulary::{
         AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
         Transfer, as_text,
@@ -18,13 +18,13 @@ pub(super) enum CallPath {
     /// Nobody is asked first.
     Open(CallEnd),
     /// Somebody is asked first, for an approval or a credential.
-    Asks(BoxFuture<'static, Result<Asked, AgentError>>),
+    Asks(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
 }
 
 /// The result of a call, and who gave it.
 pub(super) struct Answered {
     pub(super) result: ToolResult,
-    /// Who gave the result. `None` if the entry of a tool's operation records that.
+    /// The source of the result. `None` if the entry of a tool's operation records that.
     pub(super) by: Option<(AnsweredBy, Option<Approved>)>,
 }
 
@@ -45,10 +45,10 @@ impl Answered {
     }
 }
 
-impl RunContext {
+impl LoopContext<'_> {
     /// The transfer that this call asks for, if the agent may make it and the arguments fit the
     /// schema that its model was shown.
-    pub fn transfer_of(&self, call: &ToolCall) -> Option<Transfer> {
+    pub fn transfer_of(self, call: &ToolCall) -> Option<Transfer> {
         let agent = self.agent().transfers_to(&call.name)?;
         self.fits_transfer(call)?.ok()?;
         let mut transfer = Transfer::to(agent);
@@ -57,7 +57,9 @@ impl RunContext {
         transfer.returns = to.is_some_and(|to| to.on_handoff.returns);
         Some(transfer)
     }
+}
 
+impl RunContext {
     /// Whether a call fits the transfer tool. `None` for a call of another tool.
     fn fits_transfer(&self, call: &ToolCall) -> Option<Result<(), String>> {
         // A caller's tool is never a transfer tool, whatever its name is.
@@ -105,7 +107,7 @@ impl RunContext {
         if let Some(Err(fault)) = self.fits_transfer(call) {
             return Some(ready(ToolResult::new(call, ToolStatus::Error, fault)));
         }
-        if let Some(transfer) = self.transfer_of(call) {
+        if let Some(transfer) = self.loop_context().transfer_of(call) {
             let text = format!("The conversation was handed to {}.", transfer.to);
             let mut result = ToolResult::new(call, ToolStatus::Success, text);
             result.ends_step = true;
@@ -136,7 +138,7 @@ impl RunContext {
         let spec = self.leg().pinned.team.find(&agent);
         // The delegation itself checks a task for an agent that has an input type.
         let is_typed = spec.is_some_and(|spec| spec.input.is_some());
-        // What an earlier version let through is recorded, and stays.
+        // A value that an earlier version let through is recorded, and stays.
         if !is_typed
             && self.recorded_next().is_none()
             && let Some(offered) = self.tools_offered().get(&call.name)

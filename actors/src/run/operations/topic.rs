@@ -345,7 +345,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// scope, use a name that later runs use again, and not a name for one run.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn subscribe(
         &self,
         subscription: Subscription,
@@ -371,7 +371,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
     /// The number of published events, and the counts of each queue.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn counts(&self) -> Result<TopicCounts, AgentError> {
         let state = self.at.cx.state(self.at.scope.clone());
         let state = state.get::<TopicState>(self.at.key()).await?;
@@ -442,7 +442,7 @@ impl<'a, E: 'static> Subscriber<'a, E> {
     /// Closes the queue for all subscribers that share it. The events in it are lost.
     ///
     /// # Errors
-    /// What the store fails with.
+    /// The errors of the store.
     pub async fn close(self) -> Result<(), AgentError> {
         let name = self.name;
         let closed = self.at.change(move |state| state.close(&name));

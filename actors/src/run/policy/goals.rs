@@ -1,7 +1,7 @@
 //! Goals that an agent's function sets itself: a sub-goal of a tree, a step of a plan.
 
 use super::HookContext;
-use crate::{run::RunContext, vocabulary::AgentError};
+use crate::{run::LoopContext, vocabulary::AgentError};
 
 /// How work on a goal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,13 +39,13 @@ impl GoalEnd {
     }
 }
 
-impl RunContext {
+impl LoopContext<'_> {
     /// Tells the policies that work on a goal begins, and returns their knowledge of similar goals.
     ///
     /// # Errors
-    /// What a hook fails with.
+    /// The error of a hook.
     pub async fn goal_begins(
-        &self,
+        self,
         moment: HookContext<'_>,
         goal: &str,
     ) -> Result<Option<String>, AgentError> {
@@ -58,9 +58,9 @@ impl RunContext {
     /// Tells the policies how work on a goal ended; `moment` has that work's own conversation.
     ///
     /// # Errors
-    /// What a hook fails with.
+    /// The error of a hook.
     pub async fn goal_ended(
-        &self,
+        self,
         moment: HookContext<'_>,
         ended: &GoalEnd,
     ) -> Result<(), AgentError> {

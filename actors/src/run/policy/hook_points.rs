@@ -10,7 +10,7 @@ use super::{
     installed::{Policies, remind},
 };
 use crate::{
-    run::{BehaviorHandle, RunContext, operations::Answering},
+    run::{BehaviorHandle, LoopContext, RunContext, operations::Answering},
     vocabulary::{
         AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, StopReason, ToolCall,
         ToolResult, ToolStatus, Transcript,
@@ -79,9 +79,9 @@ impl Watch {
     }
 }
 
-impl RunContext {
+impl LoopContext<'_> {
     /// Whether policies watch over the function.
-    pub fn is_watched(&self) -> bool {
+    pub fn is_watched(self) -> bool {
         self.watch().is_some()
     }
 
@@ -90,9 +90,9 @@ impl RunContext {
     /// policy answers in the model's place. The call gets its id when it is sent.
     ///
     /// # Errors
-    /// As [`model`](Self::model).
+    /// As [`model`](RunContext::model).
     pub async fn model_at(
-        &self,
+        self,
         moment: HookContext<'_>,
         mut request: ModelRequest,
         ready: impl FnOnce(ModelRequest) -> ModelRequest + Send,
@@ -123,9 +123,9 @@ impl RunContext {
             }
         };
         if !response.steering.is_empty() {
-            let [_, here] = &self.leg().heard;
             let said = response.steering.iter().cloned();
-            here.lock().extend(said.map(Arc::new));
+            let mut books = self.leg().books.lock();
+            books.heard[1].extend(said.map(Arc::new));
         }
         Ok(match policies.after_model(moment, &response).await? {
             Some(mut other) => {
@@ -139,6 +139,53 @@ impl RunContext {
         })
     }
 
+    /// Lets the policies judge an answer. It is not judged again when the function returns it.
+    ///
+    /// # Errors
+    /// The error of a hook, and [`AgentError::Early`], where a policy wants to stop.
+    pub async fn judged(
+        self,
+        moment: HookContext<'_>,
+        draft: &str,
+    ) -> Result<Judgement, AgentError> {
+        let Some(watch) = self.watch() else {
+            return Ok(Judgement::default());
+        };
+        let judgement = watch.policies.before_answer(moment, draft).await?;
+        self.go_on().map(|()| judgement)
+    }
+
+    /// Gives a text of the model to the policies that wanted a reflection, and returns the next
+    /// message to the model. `None` when no policy wanted one, so that the text is an answer.
+    ///
+    /// # Errors
+    /// The error of a hook.
+    pub async fn reflected(
+        self,
+        moment: HookContext<'_>,
+        text: &str,
+    ) -> Result<Option<String>, AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.reflected(moment, text).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Takes the messages that policies have deferred, in their order: for loops, which add them to
+    /// their conversation.
+    pub fn take_deferred(self) -> Vec<String> {
+        self.watch()
+            .map(|watch| watch.policies.take_deferred())
+            .unwrap_or_default()
+    }
+
+    /// Why a policy wants the function to stop, when one does.
+    pub fn stopping(self) -> Option<StopReason> {
+        self.watch()?.policies.stopping()
+    }
+}
+
+impl RunContext {
     /// Asks a model for a function that is not made of loops. Messages of policies since its last
     /// request stand at the end of the request. Its conversation is the request and the model's
     /// answer.
@@ -167,7 +214,10 @@ impl RunContext {
             offered = request.tools.clone();
             request
         };
-        let response = self.model_at(seen.moment(), request, ready).await?;
+        let response = self
+            .loop_context()
+            .model_at(seen.moment(), request, ready)
+            .await?;
         let names = given.iter().map(|tool| &tool.name);
         let withheld = names.filter(|name| offered.get(name).is_none());
         seen.withheld = withheld.cloned().collect();
@@ -191,54 +241,9 @@ impl RunContext {
         }
     }
 
-    /// Lets the policies judge an answer. It is not judged again when the function returns it.
-    ///
-    /// # Errors
-    /// What a hook fails with, and [`AgentError::Early`], where a policy wants to stop.
-    pub async fn judged(
-        &self,
-        moment: HookContext<'_>,
-        draft: &str,
-    ) -> Result<Judgement, AgentError> {
-        let Some(watch) = self.watch() else {
-            return Ok(Judgement::default());
-        };
-        let judgement = watch.policies.before_answer(moment, draft).await?;
-        self.go_on().map(|()| judgement)
-    }
-
-    /// Gives a text of the model to the policies that wanted a reflection, and returns the next
-    /// message to the model. `None` when no policy wanted one, so that the text is an answer.
-    ///
-    /// # Errors
-    /// What a hook fails with.
-    pub async fn reflected(
-        &self,
-        moment: HookContext<'_>,
-        text: &str,
-    ) -> Result<Option<String>, AgentError> {
-        match self.watch() {
-            Some(watch) => watch.policies.reflected(moment, text).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Takes the messages that policies have deferred, in their order: for loops, which add them to
-    /// their conversation.
-    pub fn take_deferred(&self) -> Vec<String> {
-        self.watch()
-            .map(|watch| watch.policies.take_deferred())
-            .unwrap_or_default()
-    }
-
-    /// Why a policy wants the function to stop, when one does.
-    pub fn stopping(&self) -> Option<StopReason> {
-        self.watch()?.policies.stopping()
-    }
-
     /// Goes on, unless a policy wants the function to stop.
     pub(crate) fn go_on(&self) -> Result<(), AgentError> {
-        match self.stopping() {
+        match self.loop_context().stopping() {
             Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),
             None => Ok(()),
         }
@@ -261,7 +266,7 @@ pub(crate) async fn around(
     let policies = &watch.policies;
     let outcome = match policies.before_run(moment).await? {
         Some(outcome) => outcome,
-        None => match cx.stopping() {
+        None => match cx.loop_context().stopping() {
             Some(reason) => Outcome::stopped(reason),
             None => {
                 let own = cx.handle();
@@ -305,7 +310,7 @@ impl RunContext {
                 answer.flagged = Some(told.join("; "));
             }
         }
-        Ok(match self.stopping() {
+        Ok(match self.loop_context().stopping() {
             Some(reason) => Outcome::Stopped {
                 reason,
                 partial: Some(answer),

@@ -422,7 +422,7 @@ impl PolicyContext<'_> {
     /// have read it, and the request to the agent that took over. Code that shortens requests must
     /// keep them.
     pub fn asked(&self) -> Vec<Arc<Message>> {
-        self.run.leg().asked()
+        self.run.leg().requests()
     }
 
     /// Adds a message for the model in the user's role, as soon as one may stand there: after the

@@ -13,9 +13,7 @@ use crate::{
         leg::{CallIdentity, Leg},
         operation::Made,
         operations::{
-            CallTool, call_or_reconcile,
-            changes::{Changing, TeamToolState},
-            cut_short, still_running, tool_digest,
+            CallTool, call_or_reconcile, changes::Changing, cut_short, still_running, tool_digest,
         },
     },
     vocabulary::{
@@ -43,25 +41,14 @@ impl Carrier {
         self.record_cancel(stop.clone());
         self.driver.cancelled.cancel();
         self.driver.end_unsaved(leg, &interrupted(&reason));
-        let open = self.driver.take_open();
-        let mut recorded: Vec<_> = {
-            let books = leg.books.lock();
-            let unfinished = books
-                .machine
-                .calls()
-                .filter(|(_, call)| !call.completed && !call.dropped && call.begun.is_some());
-            // Undo steps are handled in `undo`.
-            let unfinished = unfinished.filter(|(op, _)| op.leg != UNDO_LEG);
-            // The open calls are in their order.
-            let is_open = |op: &OperationId| open.binary_search_by_key(op, |(id, ..)| *id).is_ok();
-            let unfinished = unfinished.filter(|(op, _)| !is_open(op));
-            unfinished.map(|(op, call)| (op, call.clone())).collect()
-        };
-        recorded.sort_unstable_by_key(|(op, _)| *op);
+        let open = self.driver.take_open(leg);
+        let mut recorded = leg.machine().unfinished();
+        // Undo steps are handled in `undo`.
+        recorded.retain(|(op, _)| op.leg != UNDO_LEG);
         let children: Vec<RunId> = self.driver.children.keys().copied().collect();
         let (tools, open): (Vec<_>, Vec<_>) = open
             .into_iter()
-            .partition(|(_, identity, _)| Family::of(&identity.kind).is_aborted());
+            .partition(|(_, call)| Family::of(&call.identity.kind).is_aborted());
         if !(recorded.is_empty() && children.is_empty() && tools.is_empty()) {
             // It is written before anyone else is told of it, and seen while they take their time.
             self.driver.journal.flush();
@@ -77,18 +64,18 @@ impl Carrier {
         }
         let aborts: Vec<_> = tools
             .into_iter()
-            .map(|(op, identity, spent)| {
+            .map(|(op, call)| {
                 let abort = self.driver.ports.abort_tool(self.run, op);
-                async move { (op, identity, spent, abort.await) }
+                async move { (op, call, abort.await) }
             })
             .collect();
-        for (op, identity, spent) in open {
-            self.close_call(op, &identity, None, &reason, spent);
+        for (op, call) in open {
+            self.close_call(op, &call.identity, None, &reason, call.charge());
         }
         // The grace periods of the calls run side by side.
-        for (op, identity, spent, end) in join_all(aborts).await {
+        for (op, call, end) in join_all(aborts).await {
             let end = end.or_else(|| in_doubt_before(leg, op));
-            self.close_call(op, &identity, end, &reason, spent);
+            self.close_call(op, &call.identity, end, &reason, call.charge());
         }
         self.cancel_continuing(&reason).await?;
         self.driver.journal.flush();
@@ -159,7 +146,7 @@ impl Carrier {
                 lane: 0,
                 number,
             };
-            let recorded = leg.recorded(op);
+            let recorded = leg.machine().recorded(op).cloned();
             let started = recorded.is_some();
             let done = recorded.is_some_and(|call| call.completed);
             let top = self.start.top();
@@ -181,15 +168,16 @@ impl Carrier {
                 digest: tool_digest(&call.name, call.arguments.text()).into(),
                 asked_by: None,
             };
-            let kept = TeamToolState::of(&self.driver.ports, leg);
+            let kept = leg.tool_state(&self.driver.ports);
             let mut invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
                 operation: op,
                 agent: agent.name.clone(),
                 origin: leg.origin.clone(),
+                previews: leg.previews(&*self.driver.ports),
                 code: self.registry.tool_of(&agent, &call.name),
-                call: call.clone(),
+                call: Arc::new(call.clone()),
                 definition,
                 deadline: None,
                 credential: None,

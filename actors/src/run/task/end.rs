@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::{Carrier, Rested, RunExit, note, row_of};
 use crate::{
-    contract::{Append, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
+    contract::{Append, AsText, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
         ChildReport, ChildResult, Command, ParentSender, Returned,
         leg::Leg,
         spoken::{close_with, made, spoken},
     },
     vocabulary::{
-        AgentError, Answer, Entry, JournalId, Message, Outcome, RunEnd, RunId, RunStart, Spent,
-        StopReason, TurnEnd,
+        AgentError, Answer, Entry, JournalId, Message, OperationId, Outcome, RunEnd, RunStart,
+        Spent, StopReason, TurnEnd,
     },
 };
 
@@ -32,13 +32,18 @@ impl Carrier {
             (Ok(outcome), None) => {
                 let mut messages = leg.said();
                 if outcome.messages().is_empty() {
+                    messages.extend(leg.heard_here());
                     let answer = Message::assistant(outcome.text()).by(&*leg.agent.name);
                     messages.push(Arc::new(answer));
                 }
                 messages.extend(outcome.messages().iter().cloned());
                 messages
             }
-            (_, reason) => self.broken_off(leg, &reason.unwrap_or_default()).await?,
+            // Most runs come to an answer, and keep no room for it.
+            (_, reason) => {
+                let reason = reason.unwrap_or_default();
+                Box::pin(self.broken_off(leg, &reason)).await?
+            }
         };
         self.end(leg, returned, messages).await
     }
@@ -88,41 +93,48 @@ impl Carrier {
     ) -> Rested {
         let spent = self.driver.ledger.spent();
         if let Ok(Outcome::ContinueAs(input)) = outcome {
-            return self.continue_as(*input, spent, leg).await;
+            return Box::pin(self.continue_as(*input, spent, leg)).await;
         }
         self.driver.ports.forget_calls(self.run).await;
-        let end = RunEnd::of(&outcome, spent);
-        let status = RunStatus::of(&end);
-        self.driver.journal.append(Entry::RunEnded(Box::new(end)));
+        let how = Arc::new(RunEnd::of(&outcome, spent));
+        let status = RunStatus::of(&how);
+        self.driver.journal.append(how.clone());
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at, row.asks) = (status, None, Some(Vec::new()));
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
-        let mut turn = Box::new(TurnEnd::new(self.run, &*leg.agent.name, messages));
+        let mut turn = TurnEnd::new(self.run, &*leg.agent.name, messages);
         (turn.spent, turn.heard) = (spent, std::mem::take(&mut self.driver.heard));
-        if let Some(parent) = self.driver.parent.take() {
+        let parent = self.driver.parent.take();
+        if let Some(parent) = &parent {
             let append = batch.appends.pop().map(Box::new);
             // The mailbox items that the batch strikes off stay there. The run is over, so nobody
             // reads them.
-            let result = Box::new(ChildResult::new(self.run, outcome.clone(), spent));
-            let report = ChildReport::Ended { append, result };
-            self.tell_end(&parent, report).await?;
-        } else {
-            let end = turn.clone();
-            self.append_to_session(&mut batch, |_| Entry::TurnEnded(end));
+            let result = Box::new(ChildResult::new(self.run, outcome, spent));
+            let heard = std::mem::take(&mut turn.heard);
+            let report = ChildReport::Ended {
+                append,
+                result,
+                heard,
+            };
+            self.tell_end(parent, report).await?;
+        }
+        let end = Arc::new(turn);
+        if parent.is_none() {
+            self.append_to_session(&mut batch, end.clone());
             self.commit_last(batch).await?;
         }
         Ok(RunExit::Ended {
-            outcome,
-            end: turn,
+            how,
+            end,
             found_ended: false,
         })
     }
 
     /// Adds an entry of the session's journal to the run's last batch.
-    fn append_to_session(&mut self, batch: &mut Batch, entry: impl FnOnce(RunId) -> Entry) {
+    fn append_to_session(&mut self, batch: &mut Batch, entry: impl AsText + 'static) {
         if let Some(tail) = self.session.take() {
-            let line = Line::later(self.driver.journal.now(), entry(self.run));
+            let line = Line::later(self.driver.journal.now(), entry);
             let journal = JournalId::Session(tail.session);
             let Claim { entries, epoch, .. } = tail.claim;
             let append = Append::new(journal, entries, epoch, vec![line]);
@@ -179,7 +191,7 @@ impl Carrier {
         // The fork of a child has a session that its recorded start does not name.
         row.session.clone_from(&here.session);
         row.first = Some(here.begun_as());
-        let line = Line::later(now, Arc::new(start));
+        let mut lines = vec![Line::later(now, Arc::new(start))];
         let end = RunEnd::Continued { next, spent };
         self.driver.journal.append(Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
@@ -187,16 +199,22 @@ impl Carrier {
             row.asks = Some(Vec::new());
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
-        batch
-            .appends
-            .push(Append::new(next, 0, 1, vec![line]).row(row));
         let heard = std::mem::take(&mut self.driver.heard);
+        if self.driver.parent.is_some() {
+            // The parent is told only of the end of the last journal.
+            let op = OperationId::default();
+            let turns = heard.iter().cloned();
+            let entries = turns.map(|turn| Entry::TurnHeard { op, turn });
+            lines.extend(entries.map(|entry| Line::later(now, entry)));
+        }
+        batch.appends.push(Append::new(next, 0, 1, lines).row(row));
         let said = heard.clone();
-        self.append_to_session(&mut batch, |run| Entry::TurnContinued {
-            run,
+        let continued = Entry::TurnContinued {
+            run: self.run,
             next,
             heard: said,
-        });
+        };
+        self.append_to_session(&mut batch, continued);
         self.driver.ports.forget_calls(self.run).await;
         self.commit_last(batch).await?;
         Ok(RunExit::Continued {
@@ -221,7 +239,8 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // An input that crashes its agent must not hold up the session.
-            self.append_to_session(&mut batch, |run| Entry::TurnQuarantined { run });
+            let quarantined = Entry::TurnQuarantined { run: self.run };
+            self.append_to_session(&mut batch, quarantined);
         }
         self.commit_last(batch).await?;
         Ok(RunExit::Parked(reason))
@@ -236,21 +255,22 @@ impl Carrier {
             };
         }
         let spent = end.spent();
-        let outcome = end
-            .outcome()
-            .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
         if let Some(parent) = self.driver.parent.take() {
-            let result = ChildResult::new(self.run, outcome.clone(), spent);
+            let outcome = end
+                .outcome()
+                .unwrap_or_else(|| Err(AgentError::Failed("the run has no outcome".into())));
+            let result = ChildResult::new(self.run, outcome, spent);
             parent.tell(ChildReport::Ended {
                 append: None,
                 result: Box::new(result),
+                heard: std::mem::take(&mut self.driver.heard),
             });
         }
         let mut turn = TurnEnd::new(self.run, self.recorded.leg.agent.clone(), Vec::new());
         turn.spent = spent;
         RunExit::Ended {
-            outcome,
-            end: Box::new(turn),
+            how: Arc::new(end),
+            end: Arc::new(turn),
             found_ended: true,
         }
     }

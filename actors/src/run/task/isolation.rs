@@ -70,10 +70,7 @@ impl Carrier {
         let error = AgentError::Crashed { times, reason };
         match self.recorded.received.take() {
             Some(op) => {
-                self.recorded.calls.remove(&op);
-                self.recorded
-                    .deliveries
-                    .retain(|delivery| delivery.op != op);
+                self.recorded.forget(op);
                 let entry = Entry::Quarantined { op, reason: error };
                 self.driver.journal.append(entry);
             }

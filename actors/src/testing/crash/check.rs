@@ -1,4 +1,4 @@
-//! What must hold of a disturbed scenario.
+//! The promises that must hold of a disturbed scenario.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,7 +17,7 @@ use crate::{
 
 type CallKey = (RunId, OperationId);
 
-/// What the journals record of calls.
+/// The journals' records of calls.
 #[derive(Default)]
 struct Calls {
     /// The recorded results, and whether each says that the call is in doubt.
@@ -140,7 +140,7 @@ fn says_in_doubt(result: &str) -> bool {
     }
 }
 
-/// What was recorded when a process died must still be there, unchanged.
+/// A record that was there when a process died must still be there, unchanged.
 fn check_prefixes(life: &Life, faults: &mut Vec<String>) {
     for recorded in &life.crashes {
         for (run, before) in recorded {

@@ -22,13 +22,13 @@ use crate::{
 /// The session's key; one is enough.
 const KEY: &str = "crash";
 
-/// What the store and the world hold after a scenario.
+/// The contents of the store and the world after a scenario.
 pub(super) struct Life {
     /// The outcomes of the turns, in words.
     pub(super) outcomes: Vec<String>,
     /// The commits of the first process.
     pub(super) commits: u64,
-    /// What was recorded when each process but the last died.
+    /// The record when each process but the last died.
     pub(super) crashes: Vec<Journals>,
     /// The journals at the end.
     pub(super) journals: Journals,
@@ -40,7 +40,7 @@ pub(super) struct Life {
     pub(super) effects: Vec<LoggedEffect>,
     /// The places at which replay asks for something else than what is recorded.
     pub(super) unfaithful: Vec<String>,
-    /// What kept the work from going on, if anything did.
+    /// The obstacle that kept the work from going on, if there was one.
     pub(super) stuck: Option<String>,
 }
 
@@ -139,8 +139,8 @@ pub(super) async fn live_through(
     life.journals = journals(&memory).await;
     life.rows = rows(&memory).await;
     let session = SessionId {
-        team: scenario.team.clone(),
-        key: KEY.to_owned(),
+        team: scenario.team.as_str().into(),
+        key: KEY.into(),
     };
     let journal = JournalId::Session(session.clone());
     if let Some(code) = code.filter(|_| is_replayed) {

@@ -1,4 +1,4 @@
-//! What a seed decides.
+//! The choices that a seed decides.
 
 use std::time::Duration;
 

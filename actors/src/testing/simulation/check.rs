@@ -1,4 +1,4 @@
-//! What must hold at the end of a simulation.
+//! The promises that must hold at the end of a simulation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -388,7 +388,7 @@ fn recorded_below(run: RunId, records: &Records) -> Spent {
     for child in below {
         spent += recorded_below(child.row.run, records);
     }
-    // What an earlier journal of the run recorded counts too.
+    // The record of an earlier journal of the run counts too.
     for (before, other) in records {
         if before.next() == run && other.row.status == RunStatus::Continued {
             spent += recorded_below(*before, records);
@@ -435,8 +435,8 @@ fn check_sessions(
 ) {
     for number in 0..simulation.sessions {
         let session = SessionId {
-            team: simulation.scenario.team.clone(),
-            key: format!("session-{number}"),
+            team: simulation.scenario.team.as_str().into(),
+            key: format!("session-{number}").into(),
         };
         let lines = world
             .disk
@@ -489,7 +489,7 @@ fn check_sessions(
     }
 }
 
-/// What readers saw live must agree with the journals.
+/// The events that readers saw live must agree with the journals.
 fn check_events(world: &World, faults: &mut Vec<String>) {
     let ledger = world.ledger.lock();
     for (root, live) in &ledger.events {

@@ -181,7 +181,7 @@ pub struct SimulationReport {
     pub outcomes: Vec<String>,
     /// How much simulated time the life took.
     pub took: Duration,
-    /// What happened, line by line.
+    /// The events, line by line.
     pub story: String,
     /// Every broken promise.
     pub violations: Vec<String>,

@@ -1,4 +1,4 @@
-//! What outlives the processes of a simulation: randomness, time, the disk, and what the world saw.
+//! The state that outlives the processes of a simulation: randomness, time, the disk, and all that the world saw.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -51,7 +51,7 @@ pub(super) struct Ledger {
     pub(super) outcomes: BTreeMap<RunId, String>,
     /// The events that readers saw live, by root run.
     pub(super) events: BTreeMap<RunId, Vec<EventRecord>>,
-    /// What models answered, as JSON of the message.
+    /// The answers of models, as JSON of the message.
     pub(super) said: BTreeMap<CallKey, Vec<String>>,
     /// The tools' answers, and the results that were given for tickets.
     pub(super) given: BTreeMap<CallKey, Vec<String>>,
@@ -65,7 +65,7 @@ pub(super) struct Ledger {
     story: String,
 }
 
-/// What outlives the processes of a simulation.
+/// The state that outlives the processes of a simulation.
 pub(super) struct World {
     pub(super) chance: Chance,
     pub(super) clock: SimulatedClock,

@@ -303,8 +303,8 @@ pub(super) async fn awake(place: &impl Place) -> Checked {
 pub(super) async fn sessions(place: &impl Place) -> Checked {
     let store = place.open().await?;
     let id = |team: &str, key: &str| SessionId {
-        team: team.to_owned(),
-        key: key.to_owned(),
+        team: team.into(),
+        key: key.into(),
     };
     let make = async |session: SessionId, times: &[u64]| {
         let line = |at: &u64| Line {

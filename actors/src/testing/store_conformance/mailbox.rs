@@ -165,7 +165,7 @@ pub(super) async fn order(place: &impl Place) -> Checked {
             value: json!(1.5),
         },
         ItemBody::Steer(Message::user("be “brief”")),
-        ItemBody::Turn {
+        ItemBody::SteeringTurn {
             turn: "turn-2".to_owned(),
             message: Message::user("and then?"),
             owner: Some("ada".to_owned()),

@@ -64,7 +64,7 @@ pub trait Place {
 pub struct Breach {
     /// The promise, in words.
     pub promise: &'static str,
-    /// What the store did.
+    /// The action of the store.
     pub found: String,
 }
 
@@ -212,8 +212,8 @@ fn run(number: u8) -> RunId {
 
 fn session(key: &str) -> SessionId {
     SessionId {
-        team: "team".to_owned(),
-        key: key.to_owned(),
+        team: "team".into(),
+        key: key.into(),
     }
 }
 

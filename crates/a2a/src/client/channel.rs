@@ -14,7 +14,7 @@ use tonic::{
     Code, Extensions, Request, Status, Streaming, body::Body, client::Grpc, metadata::MetadataMap,
 };
 
-use super::{ClientError, ClientOptions, SettingsError, exchange::MAX_BYTES};
+use super::{ClientError, ClientOptions, ClientOptionsError, exchange::MAX_BYTES};
 use crate::{
     grpc::{Codec, error_of, path},
     protocol::{Method, ProtocolError, VERSION, VERSION_HEADER},
@@ -30,9 +30,9 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(settings: &ClientOptions) -> Result<Self, SettingsError> {
+    pub(super) fn new(settings: &ClientOptions) -> Result<Self, ClientOptionsError> {
         let tls = rustls::ClientConfig::with_platform_verifier();
-        let tls = tls.map_err(|error| SettingsError::Client(error.to_string()))?;
+        let tls = tls.map_err(|error| ClientOptionsError::Client(error.to_string()))?;
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

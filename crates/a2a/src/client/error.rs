@@ -60,6 +60,8 @@ pub enum ClientError {
     },
 }
 
+ghostlight_actors::parts_of_system_error!(ClientError);
+
 impl ClientError {
     /// Whether the agent may have got the request.
     pub fn was_sent(&self) -> bool {

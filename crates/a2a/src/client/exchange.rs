@@ -5,7 +5,7 @@ use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde_json::{Value, json};
 
 use super::{
-    Binding, ClientError, ClientOptions, Reached, SettingsError, channel::Channel,
+    Binding, ClientError, ClientOptions, ClientOptionsError, Reached, channel::Channel,
     settings::Addresses, stream::Following,
 };
 use crate::protocol::{ErrorCode, MEDIA_TYPE, Method, ProtocolError, VERSION, VERSION_HEADER};
@@ -27,7 +27,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    pub(super) fn new(settings: ClientOptions) -> Result<Self, SettingsError> {
+    pub(super) fn new(settings: ClientOptions) -> Result<Self, ClientOptionsError> {
         let addresses = settings.check()?;
         // A provider that the program has installed already stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -44,7 +44,7 @@ impl Exchange {
             .connect_timeout(settings.request_timeout)
             .redirect(same_origin)
             .build()
-            .map_err(|error| SettingsError::Client(error.to_string()))?;
+            .map_err(|error| ClientOptionsError::Client(error.to_string()))?;
         let channel = Channel::new(&settings)?;
         Ok(Self {
             http,

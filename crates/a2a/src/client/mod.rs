@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 pub use error::ClientError;
-pub use settings::{ClientOptions, SettingsError};
+pub use settings::{ClientOptions, ClientOptionsError};
 
 use self::exchange::Exchange;
 use crate::{
@@ -46,7 +46,7 @@ struct Reached {
     card: AgentCard,
     url: Url,
     binding: Binding,
-    /// What requests must name; empty for nothing.
+    /// The credentials that requests must carry; empty for nothing.
     tenant: String,
 }
 
@@ -55,7 +55,7 @@ impl A2aClient {
     ///
     /// # Errors
     /// The settings are invalid.
-    pub fn new(settings: ClientOptions) -> Result<Self, SettingsError> {
+    pub fn new(settings: ClientOptions) -> Result<Self, ClientOptionsError> {
         let exchange = Exchange::new(settings)?;
         Ok(Self {
             exchange,

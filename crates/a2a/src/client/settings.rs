@@ -30,12 +30,12 @@ pub struct ClientOptions {
 /// Why settings are invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettingsError {
+pub enum ClientOptionsError {
     /// An address is invalid.
-    #[error("{0:?} is no address of HTTP, such as https://example.org/agent")]
+    #[error("{0:?} is not an address of HTTP, such as https://example.org/agent")]
     Address(String),
     /// A header's name is invalid.
-    #[error("{0:?} is no name of a header")]
+    #[error("{0:?} is not a name of a header")]
     Header(String),
     /// A time is too short.
     #[error("a request and a task need more time than none")]
@@ -44,6 +44,8 @@ pub enum SettingsError {
     #[error("no client could be made: {0}")]
     Client(String),
 }
+
+ghostlight_actors::parts_of_system_error!(ClientOptionsError);
 
 /// The addresses of the settings. The headers are sent to their origins alone.
 #[derive(Clone, Debug)]
@@ -129,13 +131,13 @@ impl ClientOptions {
         self
     }
 
-    pub(super) fn check(&self) -> Result<Addresses, SettingsError> {
+    pub(super) fn check(&self) -> Result<Addresses, ClientOptionsError> {
         if self.request_timeout.is_zero() || self.task_timeout.is_zero() {
-            return Err(SettingsError::NoTime);
+            return Err(ClientOptionsError::NoTime);
         }
         for (name, _) in &self.headers {
             HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| SettingsError::Header(name.clone()))?;
+                .map_err(|_| ClientOptionsError::Header(name.clone()))?;
         }
         let agent = address(&self.url)?;
         let card = match &self.card {
@@ -179,11 +181,11 @@ impl ClientOptions {
     }
 }
 
-fn address(text: &str) -> Result<Url, SettingsError> {
+fn address(text: &str) -> Result<Url, ClientOptionsError> {
     let url = Url::parse(text)
         .ok()
         .filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.ok_or_else(|| SettingsError::Address(text.to_owned()))
+    url.ok_or_else(|| ClientOptionsError::Address(text.to_owned()))
 }
 
 /// The values of headers may be secrets.

@@ -99,7 +99,7 @@ fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
 /// A parser of server-sent events, limited to the part that the protocol needs: their data.
 #[derive(Debug, Default)]
 pub(super) struct EventReader {
-    /// The bytes that are no whole line yet.
+    /// The bytes that are not a whole line yet.
     left: Vec<u8>,
     data: String,
     ready: std::collections::VecDeque<String>,
@@ -136,7 +136,7 @@ impl EventReader {
         let line = String::from_utf8_lossy(&std::mem::take(&mut self.left)).into_owned();
         if line.is_empty() {
             let data = std::mem::take(&mut self.data);
-            // An event without data is no event.
+            // An event without data is not an event.
             if !data.is_empty() {
                 self.ready.push_back(data);
             }

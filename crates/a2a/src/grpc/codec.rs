@@ -87,7 +87,7 @@ impl Codec {
     /// Checks that a message can be written. One that cannot would be noticed when its request is on its way already.
     ///
     /// # Errors
-    /// What does not fit.
+    /// The fault.
     pub fn check(&self, json: &Value) -> Result<(), Status> {
         (self.written.check)(json)
     }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorCode {
-    /// The body is no JSON.
+    /// The body is not JSON.
     Parse,
     /// The request is malformed.
     InvalidRequest,
@@ -117,7 +117,7 @@ impl ErrorCode {
 pub struct ProtocolError {
     /// The kind of the error.
     pub code: ErrorCode,
-    /// What happened, and what to do next.
+    /// The reason, and what to do next.
     pub message: String,
 }
 

@@ -20,7 +20,7 @@ pub struct PushConfig {
     /// A text that each message carries in the header `X-A2A-Notification-Token`, so that the receiver knows whose it is.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub token: String,
-    /// What each message carries in the header `Authorization`.
+    /// The header `Authorization` of each message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication: Option<PushAuthentication>,
 }

@@ -90,7 +90,7 @@ impl RpcRequest {
     /// The error, with the request's id if the body has a readable one.
     pub fn read(body: &[u8]) -> Result<Self, (Value, ProtocolError)> {
         let unread = |error: &dyn std::fmt::Display| {
-            let message = format!("the body is no JSON: {error}");
+            let message = format!("the body is not JSON: {error}");
             (Value::Null, ProtocolError::new(ErrorCode::Parse, message))
         };
         let text = std::str::from_utf8(body).map_err(|error| unread(&error))?;

@@ -9,7 +9,7 @@ use ghostlight_actors::{contract::ToolsetHandle, definition::AgentSpec, run::Age
 pub use behavior::RemoteBehavior;
 pub use tools::RemoteToolset;
 
-use crate::client::{ClientOptions, SettingsError};
+use crate::client::{ClientOptions, ClientOptionsError};
 
 /// A remote agent that speaks A2A, as a member of a team.
 ///
@@ -19,7 +19,7 @@ use crate::client::{ClientOptions, SettingsError};
 ///
 /// ```
 /// use ghostlight_a2a::{ClientOptions, RemoteAgent};
-/// # fn main() -> Result<(), ghostlight_a2a::SettingsError> {
+/// # fn main() -> Result<(), ghostlight_a2a::ClientOptionsError> {
 /// let settings = ClientOptions::new("https://agents.example.org/a2a/translator").header("authorization", "Bearer …");
 /// let translator = RemoteAgent::new("translator", settings).description("translates").into_agent()?;
 /// # let _ = translator; Ok(()) }
@@ -60,7 +60,7 @@ impl RemoteAgent {
     ///
     /// # Errors
     /// The settings are invalid.
-    pub fn into_agent(self) -> Result<Agent, SettingsError> {
+    pub fn into_agent(self) -> Result<Agent, ClientOptionsError> {
         let behavior = RemoteBehavior::new(self.settings.task_timeout).state(self.state);
         let toolset = RemoteToolset::new(&self.name, self.settings)?;
         Ok(Agent::new(&self.name)

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{AWAIT, CANCEL, SEND, standing::Standing, tool_name};
 use crate::{
-    client::{A2aClient, ClientError, ClientOptions, Sent, SettingsError},
+    client::{A2aClient, ClientError, ClientOptions, ClientOptionsError, Sent},
     protocol::{ErrorCode, ListTasks, Message, Part, QUESTION, Role},
 };
 
@@ -36,7 +36,7 @@ impl RemoteToolset {
     ///
     /// # Errors
     /// The settings are invalid.
-    pub fn new(agent: &str, settings: ClientOptions) -> Result<Self, SettingsError> {
+    pub fn new(agent: &str, settings: ClientOptions) -> Result<Self, ClientOptionsError> {
         let client = A2aClient::new(settings)?;
         let name = |what| tool_name(agent, what);
         let send = Send {
@@ -66,11 +66,11 @@ impl Toolset for RemoteToolset {
     }
 }
 
-/// What is said, and where.
+/// The message, and where it was said.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Said {
-    /// What is said.
+    /// The message.
     pub(super) parts: Vec<Part>,
     /// The conversation.
     pub(super) context: Option<String>,

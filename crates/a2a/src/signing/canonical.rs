@@ -40,7 +40,7 @@ const fn explicit(name: &'static str, shape: Shape) -> Field {
 
 use Shape::{List, Map as Named, One, Plain};
 
-// The messages of `a2a.proto` in version 1.0. A field that is not here is no part of a card: readers ignore it, so it is
+// The messages of `a2a.proto` in version 1.0. A field that is not here is not part of a card: readers ignore it, so it is
 // not signed either. The official SDK for Python adds such fields to what it serves, for clients of version 0.3.
 const CARD: &[Field] = &[
     explicit("name", Plain),
@@ -148,7 +148,7 @@ const DEVICE_CODE: &[Field] = &[
     explicit("scopes", Plain),
 ];
 
-/// The bytes that are signed, by the rules of the specification; `None` for what is no JSON object.
+/// The bytes that are signed, by the rules of the specification; `None` for what is not a JSON object.
 pub(super) fn canonical(card: &Value) -> Option<Vec<u8>> {
     serde_json_canonicalizer::to_vec(&by_the_rules(card)?).ok()
 }

@@ -32,8 +32,8 @@ pub struct CardKey {
 /// Why a key cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeyError {
-    /// The text is no key.
+pub enum CardKeyError {
+    /// The text is not a key.
     #[error("the key cannot be read: {0}")]
     Malformed(String),
     /// The key is neither Ed25519 nor P-256.
@@ -52,36 +52,38 @@ pub enum KeyError {
     Signing(String),
 }
 
+ghostlight_actors::parts_of_system_error!(CardKeyError);
+
 impl CardKey {
     /// Reads a public key: a JSON Web Key (RFC 7517), or PEM (`-----BEGIN PUBLIC KEY-----`).
     ///
     /// # Errors
     /// The text has more than 16 KiB or is no such key, the key is private, of another kind, or meant for something else.
-    pub fn read(text: &str) -> Result<Self, KeyError> {
-        let malformed = |why: &str| Err(KeyError::Malformed(why.to_owned()));
+    pub fn read(text: &str) -> Result<Self, CardKeyError> {
+        let malformed = |why: &str| Err(CardKeyError::Malformed(why.to_owned()));
         let text = text.trim();
         if text.len() > MAX_BYTES {
             return malformed("it has more than 16 KiB");
         }
         if text.starts_with('{') {
             let jwk = serde_json::from_str(text);
-            return Self::of_jwk(&jwk.map_err(|error| KeyError::Malformed(error.to_string()))?);
+            return Self::of_jwk(&jwk.map_err(|error| CardKeyError::Malformed(error.to_string()))?);
         }
         if text.contains("PRIVATE KEY-----") {
-            return Err(KeyError::Private);
+            return Err(CardKeyError::Private);
         }
         if !text.contains("-----BEGIN PUBLIC KEY-----") {
             return malformed("it is neither a JSON Web Key nor PEM (-----BEGIN PUBLIC KEY-----)");
         }
         let spki = SubjectPublicKeyInfoDer::from_pem_slice(text.as_bytes())
-            .map_err(|error| KeyError::Malformed(error.to_string()))?;
+            .map_err(|error| CardKeyError::Malformed(error.to_string()))?;
         let (algorithm, bytes) = match (
             spki.strip_prefix(&ED25519_PREFIX),
             spki.strip_prefix(&P256_PREFIX),
         ) {
             (Some(bytes), _) => (Algorithm::EdDSA, bytes),
             (_, Some(bytes)) => (Algorithm::ES256, bytes),
-            (None, None) => return Err(KeyError::Kind),
+            (None, None) => return Err(CardKeyError::Kind),
         };
         Self::new(algorithm, bytes.to_owned(), None)
     }
@@ -90,15 +92,15 @@ impl CardKey {
     ///
     /// # Errors
     /// As for [`read`](Self::read).
-    pub fn of_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
+    pub fn of_jwk(jwk: &Map<String, Value>) -> Result<Self, CardKeyError> {
         let text = |name: &str| jwk.get(name).and_then(Value::as_str);
         if jwk.contains_key("d") {
-            return Err(KeyError::Private);
+            return Err(CardKeyError::Private);
         }
         let part = |name: &'static str| {
             let part = text(name).and_then(|text| URL_SAFE_NO_PAD.decode(text).ok());
             part.filter(|part| part.len() == 32).ok_or_else(|| {
-                KeyError::Malformed(format!("its {name:?} is not of 32 bytes in base64url"))
+                CardKeyError::Malformed(format!("its {name:?} is not of 32 bytes in base64url"))
             })
         };
         let (algorithm, bytes) = match (text("kty"), text("crv")) {
@@ -107,25 +109,25 @@ impl CardKey {
                 Algorithm::ES256,
                 [vec![UNCOMPRESSED], part("x")?, part("y")?].concat(),
             ),
-            (None, _) => return Err(KeyError::Malformed("it has no `kty`".to_owned())),
-            _ => return Err(KeyError::Kind),
+            (None, _) => return Err(CardKeyError::Malformed("it has no `kty`".to_owned())),
+            _ => return Err(CardKeyError::Kind),
         };
         let names = |name: &str| jwk.get(name).is_some_and(|value| !value.is_null());
         let given = text("alg").and_then(|name| {
             serde_json::from_value::<Algorithm>(Value::String(name.to_owned())).ok()
         });
         if names("alg") && given != Some(algorithm) {
-            return Err(KeyError::Purpose("alg"));
+            return Err(CardKeyError::Purpose("alg"));
         }
         if names("use") && text("use") != Some("sig") {
-            return Err(KeyError::Purpose("use"));
+            return Err(CardKeyError::Purpose("use"));
         }
         let uses = jwk.get("key_ops").and_then(Value::as_array);
         if names("key_ops") && !uses.is_some_and(|uses| uses.iter().any(|one| one == "verify")) {
-            return Err(KeyError::Purpose("key_ops"));
+            return Err(CardKeyError::Purpose("key_ops"));
         }
         if names("kid") && text("kid").is_none() {
-            return Err(KeyError::Malformed("its `kid` is no text".to_owned()));
+            return Err(CardKeyError::Malformed("its `kid` is not text".to_owned()));
         }
         Self::new(algorithm, bytes, text("kid").map(str::to_owned))
     }
@@ -134,7 +136,7 @@ impl CardKey {
         algorithm: Algorithm,
         bytes: Vec<u8>,
         id: Option<String>,
-    ) -> Result<Self, KeyError> {
+    ) -> Result<Self, CardKeyError> {
         let fits = match algorithm {
             Algorithm::EdDSA => bytes.len() == 32,
             Algorithm::ES256 => bytes.len() == 65 && bytes.first() == Some(&UNCOMPRESSED),
@@ -144,7 +146,7 @@ impl CardKey {
             bytes,
             id,
         };
-        fits.then_some(key).ok_or(KeyError::Kind)
+        fits.then_some(key).ok_or(CardKeyError::Kind)
     }
 
     /// The members of its JSON Web Key that define it, in the order of their names.

@@ -9,7 +9,7 @@ mod key;
 mod signer;
 mod verification;
 
-pub use key::{CardKey, KeyError};
+pub use key::{CardKey, CardKeyError};
 pub use signer::CardSigner;
 pub use verification::{CardError, verify_card};
 

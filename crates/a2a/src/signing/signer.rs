@@ -10,7 +10,7 @@ use ring::{
 use rustls::pki_types::{PrivatePkcs8KeyDer, pem::PemObject as _};
 use serde_json::json;
 
-use super::{Algorithm, CardKey, KeyError, canonical::canonical, message};
+use super::{Algorithm, CardKey, CardKeyError, canonical::canonical, message};
 use crate::protocol::{AgentCard, AgentCardSignature};
 
 /// Signs agent cards with a private key. Clones share it.
@@ -50,11 +50,11 @@ impl CardSigner {
     ///
     /// # Errors
     /// The text is no such key.
-    pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
+    pub fn from_pem(pem: &str) -> Result<Self, CardKeyError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| {
-            let why = "it is no private key in PKCS#8 (-----BEGIN PRIVATE KEY-----); make one with `openssl genpkey \
+            let why = "it is not a private key in PKCS#8 (-----BEGIN PRIVATE KEY-----); make one with `openssl genpkey \
                        -algorithm ed25519`";
-            KeyError::Malformed(why.to_owned())
+            CardKeyError::Malformed(why.to_owned())
         })?;
         let der = der.secret_pkcs8_der();
         let p256 = &ECDSA_P256_SHA256_FIXED_SIGNING;
@@ -65,7 +65,7 @@ impl CardSigner {
             }
             Err(_) => {
                 let key = EcdsaKeyPair::from_pkcs8(p256, der, &SystemRandom::new())
-                    .map_err(|_| KeyError::Kind)?;
+                    .map_err(|_| CardKeyError::Kind)?;
                 let public = key.public_key().as_ref().to_owned();
                 (Secret::P256(key), Algorithm::ES256, public)
             }
@@ -98,8 +98,8 @@ impl CardSigner {
     ///
     /// # Errors
     /// The card has no canonical form, or the system has no random numbers.
-    pub fn sign(&self, card: &mut AgentCard) -> Result<(), KeyError> {
-        let failed = |why: &str| KeyError::Signing(why.to_owned());
+    pub fn sign(&self, card: &mut AgentCard) -> Result<(), CardKeyError> {
+        let failed = |why: &str| CardKeyError::Signing(why.to_owned());
         let json = serde_json::to_value(&*card).map_err(|error| failed(&error.to_string()))?;
         let bytes = canonical(&json).ok_or_else(|| failed("it has no canonical form"))?;
         let header = json!({ "alg": self.public.algorithm.name(), "kid": self.id, "typ": "JOSE" });

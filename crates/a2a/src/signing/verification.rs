@@ -64,6 +64,8 @@ pub enum CardError {
     Forged(String),
 }
 
+ghostlight_actors::parts_of_system_error!(CardError);
+
 /// Verifies that one of these keys signed a card, as JSON, and reads what was signed. The signatures, and fields that are no
 /// part of a card, are not in the result.
 ///
@@ -77,7 +79,7 @@ pub fn verify_card(card: &Value, keys: &[CardKey]) -> Result<AgentCard, CardErro
         None | Some(Value::Null) => return Err(CardError::Unsigned),
         Some(Value::Array(signatures)) if signatures.is_empty() => return Err(CardError::Unsigned),
         Some(Value::Array(signatures)) => signatures,
-        Some(_) => return Err(malformed("`signatures` is no list")),
+        Some(_) => return Err(malformed("`signatures` is not a list")),
     };
     if signatures.len() > MAX_SIGNATURES {
         return Err(CardError::TooLarge("16 signatures"));
@@ -169,7 +171,7 @@ fn header(given: &AgentCardSignature) -> Result<(Algorithm, Option<String>), Car
         .decode(&given.protected)
         .ok()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok())
-        .ok_or_else(|| malformed("the header of a signature is no JSON object in base64url"))?;
+        .ok_or_else(|| malformed("the header of a signature is not a JSON object in base64url"))?;
     let empty = Map::new();
     let unprotected = given.header.as_ref().unwrap_or(&empty);
     for extension in ["crit", "b64"] {
@@ -193,6 +195,6 @@ fn header(given: &AgentCardSignature) -> Result<(Algorithm, Option<String>), Car
     match protected.get("kid") {
         None => Ok((algorithm, None)),
         Some(Value::String(id)) => Ok((algorithm, Some(id.clone()))),
-        Some(_) => Err(malformed("the `kid` of a signature is no text")),
+        Some(_) => Err(malformed("the `kid` of a signature is not text")),
     }
 }

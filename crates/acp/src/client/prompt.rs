@@ -28,7 +28,7 @@ const MAX_OPTIONS: usize = 20;
 /// How long an agent may take to end a prompt that was cancelled.
 const PATIENCE: Duration = Duration::from_secs(4);
 
-/// What the agent asked, and what a person answered.
+/// The question of the agent, and a person's answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Answers {
@@ -38,7 +38,7 @@ pub(super) struct Answers {
     pub(super) words: BTreeMap<String, String>,
 }
 
-/// What a prompt has come to.
+/// The state of a prompt.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// The agent has answered.
@@ -160,7 +160,7 @@ impl UnderWay {
                 (Some(operation), _) => match answers.words.get(operation) {
                     Some(words) => {
                         self.request.prompt = vec![ContentBlock::text(words.clone())];
-                        // The answer names its question, so that it is no answer to another one, and no turn.
+                        // The answer names its question, so that it is not an answer to another one, and no turn.
                         self.request.meta = Some([(ASKS.to_owned(), operation.into())].into());
                         self.asked = send(&self.process.peer, &self.request);
                         continue;
@@ -352,8 +352,5 @@ fn decide(wanted: &PermissionRequest, answers: &Answers) -> Result<PermissionOut
 
 fn cut(text: &str, most: usize) -> String {
     let text = safety::sanitize(text);
-    match text.char_indices().nth(most) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
-    }
+    safety::cut(&text, most).into_owned()
 }

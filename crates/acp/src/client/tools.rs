@@ -5,8 +5,10 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
-        BoxFuture, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset,
+        BoxFuture, Credential, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput,
+        Toolset,
     },
+    safety::is_secret_key,
     vocabulary::{Arguments, Continuation, Effect, Question, ToolCall, ToolDefinition},
 };
 use parking_lot::Mutex;
@@ -82,13 +84,13 @@ impl Toolset for ProcessToolset {
     }
 }
 
-/// What is said, and in which session.
+/// The message, and its session.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToSay {
     /// The session.
     pub(super) session: String,
-    /// What is said.
+    /// The message.
     pub(super) prompt: Vec<Value>,
 }
 
@@ -128,6 +130,16 @@ impl Elsewhere {
         ToolDefinition::new(tool_name(&self.agent, what), about).output_limit(OUTPUT_LIMIT)
     }
 
+    /// The secrets in the environment of the process, which the agent may repeat.
+    fn secrets(&self) -> Vec<Credential> {
+        let named = self.settings.environment.iter();
+        let named = named.filter(|(name, _)| is_secret_key(name));
+        let revealed = named.filter_map(|(name, value)| Some((name, value().ok()?)));
+        revealed
+            .flat_map(|(name, value)| Credential::of_header(name, &value))
+            .collect()
+    }
+
     /// The directory that sessions name: an absolute path.
     fn directory(&self) -> Result<String, ToolError> {
         let directory = match &self.settings.directory {
@@ -135,7 +147,7 @@ impl Elsewhere {
             None => std::env::current_dir()?,
         };
         let directory = directory.to_str().map(str::to_owned);
-        directory.ok_or_else(|| ToolError::new("the agent's directory is no text"))
+        directory.ok_or_else(|| ToolError::new("the agent's directory is not text"))
     }
 
     /// Starts a process that has opened the session of a prompt, which is not sent yet.
@@ -233,6 +245,10 @@ impl Tool for Open {
             .timeout(SHORT)
     }
 
+    fn secrets(&self) -> Vec<Credential> {
+        self.0.secrets()
+    }
+
     async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let _process = self.0.processes.acquire().await?;
         let directory = self.0.directory()?;
@@ -246,7 +262,7 @@ impl Tool for Open {
 /// Says something, and waits for the answer.
 struct Prompt(Elsewhere);
 
-/// What is kept of a prompt while a person is asked.
+/// The state of a prompt while a person is asked.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     /// The name of the prompt, which each part of the call sends again.
@@ -286,7 +302,8 @@ impl Kept {
         match kept.asked.take() {
             Some(Asked::Permission { call, options }) => {
                 let chosen = options.into_iter().find(|(_, label)| *label == answer);
-                let (id, _) = chosen.ok_or_else(|| ToolError::new("the answer is no option"))?;
+                let (id, _) =
+                    chosen.ok_or_else(|| ToolError::new("the answer is not an option"))?;
                 kept.answers.permissions.insert(call, id);
             }
             Some(Asked::Words(operation)) => {
@@ -318,6 +335,10 @@ impl Tool for Prompt {
             .parameters_of::<ToSay>()
             .effect(Effect::Once)
             .timeout(self.0.settings.task_timeout + SLACK)
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        self.0.secrets()
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -404,6 +425,10 @@ impl Tool for Cancel {
             .timeout(SHORT)
     }
 
+    fn secrets(&self) -> Vec<Credential> {
+        self.0.secrets()
+    }
+
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let InSession { session } = read(&arguments)?;
         self.0.give_up(&session).await;
@@ -415,5 +440,23 @@ impl Tool for Cancel {
         }
         process.end().await;
         Ok(ToolOutput::text("cancelled"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tool_knows_the_secrets_in_the_environment_of_the_process() {
+        let settings = ProcessOptions::new("agent")
+            .variable("SERVICE_API_KEY", || Ok("hunter2".to_owned()))
+            .variable("LANGUAGE", || {
+                Ok("a-very-long-name-of-a-language".to_owned())
+            });
+        for tool in ProcessToolset::new("clerk", settings).tools {
+            let name = &tool.definition().name;
+            assert_eq!(tool.secrets().len(), 1, "{name}");
+        }
     }
 }

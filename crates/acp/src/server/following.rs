@@ -63,7 +63,7 @@ impl Followed {
     }
 }
 
-/// What came of a permission request.
+/// The result of a permission request.
 enum Permission {
     /// An answer.
     Given(Value),

@@ -65,7 +65,9 @@ struct Served {
 /// Why serving ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("the client cannot be served any more: {0}")]
-pub struct ServeError(#[from] io::Error);
+pub struct AcpServerError(#[from] io::Error);
+
+ghostlight_actors::parts_of_system_error!(AcpServerError);
 
 impl AcpServer {
     /// A server for this team of a System.
@@ -82,7 +84,7 @@ impl AcpServer {
     ///
     /// # Errors
     /// The standard input fails.
-    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
+    pub async fn serve_stdio(&self) -> Result<(), AcpServerError> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }
 
@@ -90,7 +92,7 @@ impl AcpServer {
     ///
     /// # Errors
     /// Reading fails.
-    pub async fn serve<R, W>(&self, read: R, write: W) -> Result<(), ServeError>
+    pub async fn serve<R, W>(&self, read: R, write: W) -> Result<(), AcpServerError>
     where
         R: AsyncRead + Send + Unpin,
         W: AsyncWrite + Send + Unpin + 'static,

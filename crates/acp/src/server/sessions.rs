@@ -189,7 +189,7 @@ impl Client {
                 };
                 if which.cwd.as_ref().is_none_or(|wanted| *wanted == cwd) {
                     listed.sessions.push(SessionInfo {
-                        session_id: one.session.key,
+                        session_id: one.session.key.to_string(),
                         cwd,
                         title: Some(one.title).filter(|title| !title.is_empty()),
                         updated_at: time_of(one.updated_at),

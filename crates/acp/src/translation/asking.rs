@@ -18,7 +18,7 @@ pub struct Asked {
     pub run: RunId,
     /// The operation, which an answer names.
     pub operation: OperationId,
-    /// What is asked.
+    /// The question.
     pub question: Question,
     /// The tool call that it is about, or an id of its own.
     pub tool_call_id: String,

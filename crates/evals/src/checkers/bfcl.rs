@@ -52,13 +52,20 @@ impl Scorer for BfclScorer {
             let arguments = match call.arguments.value() {
                 Ok(Value::Object(arguments)) => arguments.clone(),
                 // A call that cannot be read is a wrong call, and not the absence of one.
-                _ => return Score::fail(format!("the arguments of {} are no object", call.tool)),
+                _ => {
+                    return Score::fail(format!(
+                        "the arguments of {} are not an object",
+                        call.tool
+                    ));
+                }
             };
             made.push((call.tool.clone(), arguments));
         }
         let verdict = match &sample.expected {
             Some(Value::Array(answers)) => check(category, functions, &made, answers),
-            Some(_) => Err(String::from("the sample's `expected` is no list of calls")),
+            Some(_) => Err(String::from(
+                "the sample's `expected` is not a list of calls",
+            )),
             None if category.ends_with("irrelevance") => match made.first() {
                 None => Ok(()),
                 Some((name, _)) => Err(format!("{name} was called, and no function fits")),
@@ -210,7 +217,7 @@ fn type_in(language: Language, name: &str) -> Option<Type> {
 }
 
 /// A value read as its language writes it, its type, and that of the items of a list; `None` where the checker does not
-/// know the type, or the value is no text, as which Java and JavaScript are written.
+/// know the type, or the value is not text, as which Java and JavaScript are written.
 fn read(language: Language, details: &Value, value: &Value) -> Option<(Value, Type, Option<Type>)> {
     let name = details["type"].as_str()?;
     let wanted = type_in(language, name)?;

@@ -108,7 +108,7 @@ mod tests {
             ("seventeen", "17", false),
             ("1 000", "1000", false),
             ("17 km", "17", false),
-            // What is no number is infinity, and so is "inf".
+            // A text that is not a number is infinity, and so is "inf".
             ("a lot", "inf", true),
             ("nan", "nan", false),
             // Lists are ordered, and as long as the expected one.

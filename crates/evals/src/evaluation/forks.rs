@@ -1,4 +1,4 @@
-//! Forks: recorded runs go on from one point in each variant, so that all sides have the same beginning.
+//! Forks: recorded runs continue from one point in each variant, so that all sides have the same beginning.
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
@@ -36,12 +36,12 @@ struct Prefix<'a> {
 
 impl Evaluation {
     /// Takes the recorded run of each sample in the first variant (that of the gate, where it names one), in its first
-    /// repeat, and lets it go on from after its first `steps` steps: as often as the suite repeats, in each variant. What
+    /// repeat, and lets it continue from after its first `steps` steps: as often as the suite repeats, in each variant. What
     /// was done before that point is not done again. A fork that an earlier call made costs nothing.
     ///
     /// # Errors
     /// The System's error, such as [`SystemError::Fork`] for a variant with other tools or models, with which a run cannot
-    /// go on.
+    /// continue.
     pub async fn fork(
         &self,
         system: &System,
@@ -56,7 +56,7 @@ impl Evaluation {
     /// is forked, and no model is asked.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The entry that cannot be read.
     pub async fn recorded_forks(
         &self,
         system: &System,
@@ -78,7 +78,10 @@ impl Evaluation {
         seen: impl Fn(&Cell),
     ) -> Result<Forked, SystemError> {
         let name = self.base();
-        let base = self.variants.iter().position(|(known, _)| *known == name);
+        let base = self
+            .variants
+            .iter()
+            .position(|variant| variant.name == name);
         let base = base.unwrap_or(0);
         let mut forked = Forked::default();
         let mut prefixes = Vec::new();
@@ -94,12 +97,11 @@ impl Evaluation {
             purse: &purse,
             may_ask: reach != Reach::Look,
         };
-        let places = self.variants.iter().flat_map(|(name, team)| {
+        let places = self.variants.iter().flat_map(|variant| {
             prefixes.iter().flat_map(move |prefix| {
                 (1..=self.suite.repeat).map(move |repeat| {
                     let place = Place {
-                        name,
-                        team,
+                        variant,
                         sample: prefix.sample,
                         repeat,
                         reach,
@@ -152,7 +154,7 @@ impl Evaluation {
         }))
     }
 
-    /// Lets a recorded run go on in a variant, and scores what it does.
+    /// Lets a recorded run continue in a variant, and scores what it does.
     async fn gone_on(
         &self,
         asking: Asking<'_>,
@@ -160,19 +162,19 @@ impl Evaluation {
         (prefix, base): (&Prefix<'_>, usize),
         (recording, judged): (&mut Recording, &mut Spent),
     ) -> Result<CellResult, SystemError> {
-        let (base_name, base_team) = &self.variants[base];
+        let base = &self.variants[base];
         let key = format!(
             "{}/{}/fork-{}-{}/{}/{}",
             self.suite.evaluation,
             place.sample.id,
             prefix.run.short(),
             prefix.entries,
-            place.name,
+            place.variant.name,
             place.repeat
         );
         let system = asking.system;
         if place.reach != Reach::Try {
-            let (team, key) = (base_team.name.clone(), key.clone());
+            let (team, key) = (base.team.name.as_str().into(), key.as_str().into());
             let journal = JournalId::Session(SessionId { team, key });
             if system.store().read(journal, 0, 1).await?.is_empty() {
                 let why = String::from("it is not recorded");
@@ -180,9 +182,9 @@ impl Evaluation {
             }
         }
         let mut fork = Fork::at(prefix.entries).session(&key);
-        if place.name != base_name {
-            // The run goes on in its own team, whose definition is that of the variant.
-            fork = fork.team(variant_in(base_team, place.team));
+        if place.variant.name != base.name {
+            // The run continues in its own team, whose definition is that of the variant.
+            fork = fork.team(variant_in(&base.team, &place.variant.team));
         }
         let run = system.run(prefix.run).fork(fork).await?;
         let stuck = self.settle(system, &run).await?;
@@ -191,7 +193,7 @@ impl Evaluation {
         if let Some(result) = stuck.or_else(|| unanswered(recording)) {
             return Ok(result);
         }
-        let cell = format!("{}/{key}", base_team.name);
+        let cell = format!("{}/{key}", base.team.name);
         let recorded = (&*recording, place.sample);
         let watched = &self.suite.watch;
         score(&self.scorings, watched, asking, &cell, recorded, judged).await

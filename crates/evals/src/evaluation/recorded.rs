@@ -15,7 +15,7 @@ impl Evaluation {
     /// cell that is not recorded, or whose judges have not judged it, is left out.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The entry that cannot be read.
     pub async fn recorded(
         &self,
         system: &System,
@@ -49,10 +49,8 @@ impl Evaluation {
             purse: &purse,
             may_ask: false,
         };
-        let (name, team) = &self.variants[variant];
         let place = Place {
-            name,
-            team,
+            variant: &self.variants[variant],
             sample,
             repeat,
             reach: Reach::Look,

@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Preference,
 }
 
-/// What a verdict says.
+/// The form of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum Given {
     Score(f64),

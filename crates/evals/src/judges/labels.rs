@@ -1,4 +1,4 @@
-//! What people said of answers, and whether a judge agrees with them.
+//! People's verdicts on answers, and whether a judge agrees with them.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) struct Labels {
     labels: Vec<Label>,
 }
 
-/// What a person said of an answer.
+/// A person's verdict on an answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Label {
@@ -46,14 +46,14 @@ struct Label {
     repeat: Option<u32>,
 }
 
-/// What people and a judge said of the same answers.
+/// The verdicts of people and of a judge on the same answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LabelVerdicts {
     /// The score of a person, and the verdicts of the judge's models.
     pub(crate) pairs: Vec<(f64, Vec<JudgeVerdict>)>,
     /// The labels that the judge was asked about and gave no readable verdict on, or could not be asked about.
     pub(crate) unanswered: usize,
-    /// What asking consumed.
+    /// The usage of the questions.
     pub(crate) spent: Spent,
 }
 

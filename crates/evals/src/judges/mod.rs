@@ -45,7 +45,7 @@ pub(crate) enum Missing {
     NotRun(String),
 }
 
-/// Who asks judges, and with what.
+/// Asks judges, and chooses their material.
 #[derive(Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) system: &'a System,
@@ -131,7 +131,7 @@ impl Judge {
         Ok(verdicts.and_then(|verdicts| self.together(verdicts)))
     }
 
-    /// What each model says of this material.
+    /// The verdict of each model on this material.
     async fn verdicts(
         &self,
         asking: Asking<'_>,
@@ -148,7 +148,7 @@ impl Judge {
             let (score, why) = match asked.verdict {
                 Ok(verdict) => match verdict.given {
                     Given::Score(score) => (Some(score), verdict.why),
-                    Given::Prefers(_) => (None, String::from("it is no score")),
+                    Given::Prefers(_) => (None, String::from("it is not a score")),
                 },
                 Err(NoVerdict::Unreadable(why)) => (None, why),
                 Err(NoVerdict::Infrastructure(why)) => {
@@ -231,7 +231,7 @@ impl Asking<'_> {
 pub fn read_score(reply: &str, scale: u32, material: &str) -> Result<f64, String> {
     match reading::read(reply, Form::Score { scale }, material)?.given {
         Given::Score(score) => Ok(score),
-        Given::Prefers(_) => Err(String::from("it is no score")),
+        Given::Prefers(_) => Err(String::from("it is not a score")),
     }
 }
 
@@ -242,7 +242,7 @@ pub fn read_score(reply: &str, scale: u32, material: &str) -> Result<f64, String
 pub fn read_preference(reply: &str, material: &str) -> Result<Preference, String> {
     match reading::read(reply, Form::Preference, material)?.given {
         Given::Prefers(preference) => Ok(preference),
-        Given::Score(_) => Err(String::from("it is no preference")),
+        Given::Score(_) => Err(String::from("it is not a preference")),
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct PairJudge {
     models: Vec<(String, TeamSpec)>,
 }
 
-/// What one model says of the answers of two variants to one sample.
+/// The verdict of one model on the answers of two variants to one sample.
 #[derive(Clone, Debug)]
 pub(crate) struct PairResult {
     pub(crate) judge: String,
@@ -33,7 +33,7 @@ pub(crate) struct PairResult {
     pub(crate) spent: Spent,
 }
 
-/// Who won.
+/// The winner.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum PairOutcome {
     Base,

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::form::{Form, Given, Preference};
 
-/// What a judge said, with its reason.
+/// The verdict of a judge, with its reason.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Verdict {
     pub(crate) given: Given,
@@ -220,7 +220,7 @@ fn stands_apart(said: &str, span: &std::ops::Range<usize>) -> bool {
     (begins && bare(line_after)) || bare(after)
 }
 
-/// What introduces a verdict on its line.
+/// The words that introduce a verdict on its line.
 fn label() -> Option<&'static Regex> {
     static LABEL: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(r"(?i)^\W*(?:my |the )?(?:final |overall )?(?:verdict|judg(?:e)?ment|evaluation|answer|output|result|json)(?: is)?\W*$").ok()

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub struct JudgeSpec {
     /// Its name; `judge` where it is left out.
     pub name: Option<String>,
-    /// What a good answer is: a text; or a file, where it is one word that ends in `.md` or `.txt`. A relative path
+    /// The description of a good answer: a text; or a file, where it is one word that ends in `.md` or `.txt`. A relative path
     /// starts from the suite's folder.
     pub rubric: String,
     /// The highest score, from 2 to 100; the lowest is 1.
@@ -56,7 +56,7 @@ impl Default for JudgeSpec {
 pub struct PairwiseSpec {
     /// Its name; `preferred` where it is left out.
     pub name: Option<String>,
-    /// What makes an answer the better one: a text; or a file, as in [`JudgeSpec::rubric`].
+    /// The mark of the better answer: a text; or a file, as in [`JudgeSpec::rubric`].
     pub rubric: String,
     /// The models that judge, as in [`JudgeSpec::by`].
     pub by: Vec<String>,
@@ -103,7 +103,7 @@ pub(super) fn bounded_text(path: &Path, most: u64) -> Result<String, String> {
     let fault = |reason: String| format!("{}: {reason}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;
     if !metadata.is_file() {
-        return Err(fault(String::from("is no regular file")));
+        return Err(fault(String::from("is not a regular file")));
     }
     if metadata.len() > most {
         return Err(fault(format!("has more than {most} bytes")));

@@ -26,7 +26,7 @@ const DRAWN: usize = 24;
 /// How many combinations in a row may be known.
 const IDLE: usize = 20;
 
-/// What proposals are told to pay attention to, one after the other.
+/// The aspects to which proposals pay attention, one after the other.
 const TIPS: [&str; 6] = [
     "Say in one sentence what a good answer is.",
     "Say step by step how to come to a good answer.",

@@ -49,10 +49,11 @@ where
     }
     let tried = search.tried(&own, &train).await?;
     let good = train.iter().zip(&tried).filter_map(|(place, tried)| {
-        let score = tried.score.filter(|score| optimiser.is_good(*score))?;
+        let score = tried.score.filter(|_| tried.is_readable);
+        let score = score.filter(|score| optimiser.is_good(*score))?;
         let asked = optimiser.samples[*place].texts();
         let answer = tried.answer.clone()?;
-        // A conversation is no single example.
+        // A conversation is not a single example.
         let [asked] = asked.as_slice() else {
             return None;
         };

@@ -1,7 +1,7 @@
 //! Optimisers: searches for better texts of a team.
 //!
 //! A search is ordinary durable work. Each try is a cell, each proposal a run, and all random choices follow from the
-//! suite: started again it reads what is recorded, and goes on where it was. What it finds is a [`Patch`], which a person
+//! suite: started again it reads what is recorded, and continues where it was. What it finds is a [`Patch`], which a person
 //! reads and applies.
 
 mod combining;
@@ -35,8 +35,10 @@ use self::{
     texts::Candidate,
 };
 use crate::{
-    cell::Cell,
+    cell::{Cell, CellResult},
     evaluation::{Evaluation, EvaluationFault, Reach},
+    judged::recorded,
+    purse::Purse,
     suite::{Sample, SuiteFault, SuiteSpec, VariantSpec},
 };
 
@@ -133,7 +135,7 @@ impl Optimiser {
         Ok(optimiser)
     }
 
-    /// What is looked for, and how.
+    /// The search: its subject and its way.
     pub fn spec(&self) -> &OptimiseSpec {
         &self.spec
     }
@@ -147,7 +149,7 @@ impl Optimiser {
     /// Looks for better texts, and measures the gain with samples that the search did not see. `start` opens the
     /// store that is to record it, which a System closes when it stops, and starts a System of these teams over it; one lives
     /// at a time. `seen` is called with the number of samples
-    /// tried. Called again it goes on with what is not recorded yet, and its result is the same.
+    /// tried. Called again it continues with what is not recorded yet, and its result is the same.
     ///
     /// # Errors
     /// The System's error, such as a store that cannot be written. All that is recorded by then stays.
@@ -171,7 +173,7 @@ impl Optimiser {
             Ok(()) | Err(Halt::Tries) => None,
             Err(Halt::Budget(why)) => Some(why),
             Err(Halt::Infrastructure(why)) => {
-                Some(format!("{why}: the same command goes on from here"))
+                Some(format!("{why}: the same command continues from here"))
             }
             Err(Halt::Fault(fault)) => Some(fault.to_string()),
             Err(Halt::System(error)) => return Err(error),
@@ -210,10 +212,29 @@ impl Optimiser {
             return Ok(None);
         };
         let system = start(evaluation.teams(registry)).await?;
-        let cells = evaluation.run_from(&system, Reach::Try, &search.purse, |_| {});
-        let cells = cells.await;
+        let measured = self.measured(&evaluation, &system, &search.purse).await;
         system.stop().await?;
-        Ok(GainReport::new(&self.by, &name, &cells?))
+        let (cells, unreadable) = measured?;
+        Ok(GainReport::new(&self.by, &name, &cells, unreadable))
+    }
+
+    /// The cells by which the gain is measured. Unreadable ones are counted, and have the lowest scores, as in the search.
+    async fn measured(
+        &self,
+        evaluation: &Evaluation,
+        system: &System,
+        purse: &Purse,
+    ) -> Result<(Vec<Cell>, usize), SystemError> {
+        let cells = evaluation.run_from(system, Reach::Try, purse, |_| {});
+        let (mut cells, mut unreadable) = (cells.await?, 0);
+        for cell in &mut cells {
+            if matches!(cell.result, CellResult::Unreadable { .. }) {
+                unreadable += usize::from(self.measure(cell).is_none());
+                let recording = recorded(system, cell).await?;
+                evaluation.sink(cell, &recording);
+            }
+        }
+        Ok((cells, unreadable))
     }
 
     fn patch(&self, best: &Candidate, gain: Option<&GainReport>) -> Patch {
@@ -259,7 +280,7 @@ impl Optimiser {
         Evaluation::in_folder(suite, &self.team, samples, &self.folder)
     }
 
-    /// What is made greater.
+    /// The objective.
     fn measure(&self, cell: &Cell) -> Option<f64> {
         match self.by.as_str() {
             "success" => cell.success().map(|success| f64::from(u8::from(success))),

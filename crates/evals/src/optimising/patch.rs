@@ -16,7 +16,7 @@ pub struct Patch {
     pub evaluation: String,
     /// The team file; a relative path starts from the working folder.
     pub team: PathBuf,
-    /// What is known of the gain, in words.
+    /// The gain, in words.
     pub gain: String,
     /// The changes.
     pub texts: Vec<TextPatch>,
@@ -87,7 +87,7 @@ impl Patch {
         }
     }
 
-    /// What of this patch does not fit this team: texts that it does not have, or that are others by now.
+    /// The parts of this patch that do not fit this team: texts that it does not have, or that are others by now.
     pub fn faults(&self, team: &TeamSpec) -> Vec<String> {
         let faults = self.texts.iter().filter_map(|change| {
             let name = &change.text;

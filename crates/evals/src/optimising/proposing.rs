@@ -17,7 +17,7 @@ pub(super) const BEHAVIOR: &str = "evaluation_optimiser";
 /// The longest text that is proposed, in characters.
 const MAX_TEXT: usize = 20_000;
 
-/// What an optimiser's model is told.
+/// The prompts of an optimiser's model.
 const ROLE: &str = "\
 You improve a text that steers an agent. The next message is one JSON object with the material: `name` says which text \
 it is (an agent's `instructions` are what it is told, its `description` what other agents are told of it), `text` is the \
@@ -115,7 +115,7 @@ pub(super) fn read(reply: &str) -> Result<String, String> {
     }
 }
 
-/// What stands in a fence, where there is just one.
+/// The content of a fence, where there is just one.
 fn in_fence(said: &str) -> Option<&str> {
     let parts: Vec<&str> = said.split("```").collect();
     match parts.as_slice() {

@@ -1,4 +1,4 @@
-//! What a search says.
+//! The report of a search.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ pub struct Optimised {
     pub evaluation: String,
     /// The method.
     pub method: Method,
-    /// What was made greater.
+    /// The objective.
     pub by: String,
     /// How many samples were tried during the search.
     pub tries: usize,
@@ -48,8 +48,10 @@ pub struct Optimised {
 pub struct CandidateReport {
     /// Its name.
     pub name: String,
-    /// Its mean over the samples for choosing; `None` where no verdict could be read.
+    /// Its mean over the samples for choosing; `None` where there is nothing to measure.
     pub mean: Option<f64>,
+    /// How many of the verdicts could not be read. Each counts as the lowest one.
+    pub unreadable: usize,
     /// The places of the sets that it was made of.
     pub parents: Vec<usize>,
 }
@@ -60,17 +62,19 @@ pub struct CandidateReport {
 pub struct GainReport {
     /// The verdict about what was made greater.
     pub verdict: Verdict,
-    /// What was made greater.
+    /// The objective.
     pub measure: MeasureReport,
-    /// All measures, of which success and costs are some.
+    /// All measures, success and costs among them.
     pub compared: Compared,
     /// The cells that say nothing, since a server failed or the budget was used up.
     pub left_out: usize,
+    /// The cells whose verdict could not be read. Each counts as the lowest one.
+    pub unreadable: usize,
 }
 
 impl GainReport {
     /// The gain of the variant of this name over `base`; `None` where no sample has a result in both.
-    pub(super) fn new(by: &str, best: &str, cells: &[Cell]) -> Option<Self> {
+    pub(super) fn new(by: &str, best: &str, cells: &[Cell], unreadable: usize) -> Option<Self> {
         let of = |name: &str| -> Vec<&Cell> {
             cells.iter().filter(|cell| cell.variant == name).collect()
         };
@@ -86,6 +90,7 @@ impl GainReport {
         Some(Self {
             verdict: Verdict::of(measure.comparison.interval, 0.0),
             left_out: left_out.count(),
+            unreadable,
             measure,
             compared,
         })
@@ -113,6 +118,13 @@ impl GainReport {
         if self.left_out > 0 {
             let _ = write!(text, "; {} cells say nothing", self.left_out);
         }
+        if self.unreadable > 0 {
+            let _ = write!(
+                text,
+                "; {} verdicts could not be read, and count as the lowest",
+                self.unreadable
+            );
+        }
         text
     }
 }
@@ -123,6 +135,7 @@ impl Optimised {
         let candidates = search.pool.iter().map(|member| CandidateReport {
             name: member.candidate.name(&optimiser.team),
             mean: Some(member.mean()).filter(|mean| mean.is_finite()),
+            unreadable: search.unread(&member.candidate),
             parents: member.parents.clone(),
         });
         Self {

@@ -32,7 +32,7 @@ pub(super) enum Halt {
     Tries,
     /// Nothing may be consumed any more.
     Budget(String),
-    /// A server, a network or the store failed: the same command goes on.
+    /// A server, a network or the store failed: the same command continues.
     Infrastructure(String),
     /// The System failed.
     System(SystemError),
@@ -46,14 +46,16 @@ impl From<SystemError> for Halt {
     }
 }
 
-/// What came of one sample with one set of texts.
+/// The result of one sample with one set of texts.
 #[derive(Clone, Debug)]
 pub(super) struct Tried {
-    /// What is made greater; `None` where the verdict cannot be read.
+    /// The objective. A verdict that cannot be read counts as the lowest one, so that no text gains by it.
     pub(super) score: Option<f64>,
+    /// Whether the verdict could be read.
+    pub(super) is_readable: bool,
     /// The answer, if there is one.
     pub(super) answer: Option<String>,
-    /// What a proposal is shown.
+    /// The examples that a proposal is shown.
     pub(super) trace: Value,
 }
 
@@ -61,7 +63,7 @@ pub(super) struct Tried {
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub(super) candidate: Candidate,
-    /// The scores, in the order of the samples; `None` where there is none.
+    /// The scores, in the order of the samples; `None` where a sample was not tried.
     pub(super) scores: Vec<Option<f64>>,
     /// Whether it was tried with all of them. Only then it can be chosen.
     pub(super) is_whole: bool,
@@ -96,7 +98,7 @@ pub(super) struct Search<'a, S> {
     start: &'a S,
     registry: &'a Registry,
     pub(super) purse: Purse,
-    /// What was tried, by the name of the texts and the place of the sample.
+    /// The tries, by the name of the texts and the place of the sample.
     known: BTreeMap<(String, usize), Tried>,
     open: Option<(String, System)>,
     pub(super) pool: Vec<Member>,
@@ -158,8 +160,13 @@ impl<'a, S> Search<'a, S> {
             .any(|member| member.candidate == *candidate)
     }
 
-    /// What came of a cell.
-    async fn look(&self, system: &System, place: usize, cell: &Cell) -> Result<Tried, Halt> {
+    /// The result of a cell.
+    async fn look(
+        &self,
+        (system, evaluation): (&System, &Evaluation),
+        place: usize,
+        mut cell: Cell,
+    ) -> Result<Tried, Halt> {
         match &cell.result {
             CellResult::NotRun { why } => return Err(Halt::Budget(why.clone())),
             CellResult::Infrastructure { why } => {
@@ -168,28 +175,32 @@ impl<'a, S> Search<'a, S> {
             }
             _ => {}
         }
-        let recording = recorded(system, cell).await?;
+        let recording = recorded(system, &cell).await?;
         let short = |text: &str| text.chars().take(MAX_SHOWN).collect::<String>();
         let calls = recording.calls.iter().take(MAX_CALLS).map(|call| {
             json!({
                 "tool": call.tool,
-                "arguments": short(call.arguments.text()),
+                "arguments": short(call.shown_arguments().text()),
                 "status": call.status,
                 "result": short(&call.result),
             })
         });
         let sample = &self.optimiser.samples[place];
         let answer = recording.answer().map(str::to_owned);
-        let score = self.optimiser.measure(cell);
+        let read = self.optimiser.measure(&cell);
+        let why = cell.why();
+        evaluation.sink(&mut cell, &recording);
+        let score = self.optimiser.measure(&cell);
         Ok(Tried {
             score,
+            is_readable: read.is_some() || score.is_none(),
             trace: json!({
                 "asked": sample.texts(),
                 "expected": sample.expected,
                 "answer": answer.as_deref().map(short),
                 "calls": calls.collect::<Vec<Value>>(),
                 "score": score,
-                "why": short(&cell.why()),
+                "why": short(&why),
             }),
             answer,
         })
@@ -203,10 +214,17 @@ impl<'a, S> Search<'a, S> {
         }
     }
 
-    /// What came of a sample with these texts, if it was tried.
+    /// The result of a sample with these texts, if it was tried.
     pub(super) fn known(&self, candidate: &Candidate, sample: usize) -> Option<&Tried> {
         let name = candidate.name(&self.optimiser.team);
         self.known.get(&(name, sample))
+    }
+
+    /// How many verdicts about the samples for choosing could not be read with these texts.
+    pub(super) fn unread(&self, candidate: &Candidate) -> usize {
+        let samples = self.optimiser.parts.validate.iter();
+        let tried = samples.filter_map(|sample| self.known(candidate, *sample));
+        tried.filter(|tried| !tried.is_readable).count()
     }
 
     /// The place of the best texts in the pool: of those that were tried with all samples, the first with the highest mean.
@@ -286,7 +304,7 @@ where
             let system = self.system(&name, &evaluation).await?;
             let cells = evaluation.run_from(&system, Reach::Try, &self.purse, |_| {});
             for (place, cell) in new.into_iter().zip(cells.await?) {
-                let tried = self.look(&system, place, &cell).await?;
+                let tried = self.look((&system, &evaluation), place, cell).await?;
                 self.known.insert((name.clone(), place), tried);
                 (self.seen)(self.used());
             }

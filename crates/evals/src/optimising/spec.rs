@@ -18,7 +18,7 @@ pub struct OptimiseSpec {
     pub texts: Vec<TextName>,
     /// The model that proposes texts, by the team's name for it; the model of the root agent where it is left out.
     pub model: Option<String>,
-    /// What is made greater: `success`, `reward` or the name of a scorer. Where it is left out: the reward, if the suite
+    /// The objective: `success`, `reward` or the name of a scorer. Where it is left out: the reward, if the suite
     /// has one, and else success.
     pub by: Option<String>,
     /// How many samples may be tried during the search, from 1. One sample that is tried with one set of texts counts as

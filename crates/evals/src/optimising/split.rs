@@ -26,7 +26,7 @@ pub(super) fn deal(samples: &[Sample], shares: SplitSpec) -> Result<Parts, Strin
     let sum: f64 = shares.iter().map(|(_, share)| share).sum();
     let in_bounds = |share: f64| share.is_finite() && share >= 0.0;
     if !shares.iter().all(|(_, share)| in_bounds(*share)) || sum <= 0.0 {
-        return Err(String::from("has shares that are no parts of a whole"));
+        return Err(String::from("has shares that are not parts of a whole"));
     }
     let mut parts = BTreeMap::<Split, Vec<usize>>::new();
     let mut clusters = BTreeMap::<(u64, &str), Vec<usize>>::new();

@@ -30,9 +30,9 @@ pub struct TextName {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TextKind {
-    /// What its own model is told.
+    /// The text for its own model.
     Instructions,
-    /// What models of other agents are told of it.
+    /// The text about it for models of other agents.
     Description,
 }
 
@@ -146,7 +146,7 @@ impl Candidate {
         other
     }
 
-    /// What differs from the team, with demonstrations as a part of the root agent's instructions.
+    /// The differences from the team, with demonstrations as a part of the root agent's instructions.
     pub(super) fn changes(&self, team: &TeamSpec) -> BTreeMap<TextName, String> {
         let mut texts = self.texts.clone();
         if !self.demonstrations.is_empty() {

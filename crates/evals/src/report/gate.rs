@@ -1,4 +1,4 @@
-//! What a gate says.
+//! The verdict of a gate.
 
 use serde::Serialize;
 
@@ -10,13 +10,13 @@ use crate::{
     suite::{GateSpec, TagGate},
 };
 
-/// What a gate says.
+/// The verdict of a gate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GateReport {
     /// Whether everything holds.
     pub passes: bool,
-    /// What does not hold, for people.
+    /// The conditions that do not hold, for people.
     pub faults: Vec<String>,
 }
 
@@ -62,7 +62,7 @@ fn holds(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Better | Verdict::NotWorse)
 }
 
-/// What a comparison lacks.
+/// The samples that a comparison lacks.
 fn lost(found: &ComparisonReport, by: &str) -> Option<String> {
     let (other, verdict, base) = (&found.other, found.verdict.as_str(), &found.base);
     let fault = || format!("{other}: {verdict} against {base}{by}");
@@ -76,7 +76,7 @@ fn distrusted<'a>(reward: &RewardSpec, report: &'a Report) -> Option<&'a str> {
     judges.find(|judge| reward.sum.iter().any(|term| term.of == *judge))
 }
 
-/// What judges of pairs say against it: a judge that goes by the place, and a win rate that may be lower than one half by
+/// The objections of judges of pairs: a judge that goes by the place, and a win rate that may be lower than one half by
 /// more than is allowed.
 fn preferred(report: &Report, allowed: f64) -> Vec<String> {
     let mut faults = Vec::new();

@@ -18,7 +18,7 @@ const REASON: usize = 300;
 /// The width of a plot, in its own units.
 const WIDTH: f64 = 200.0;
 
-/// What the page's program reads.
+/// The data that the page's program reads.
 #[derive(Serialize)]
 struct Data<'a> {
     variants: Vec<Cow<'a, str>>,
@@ -179,7 +179,7 @@ fn comparisons(page: &mut String, report: &Report) {
     page.push_str("</table></div>\n");
 }
 
-/// What is told of judges, as in a terminal.
+/// The figures of judges, as in a terminal.
 fn judges(page: &mut String, report: &Report) {
     let told = judging::paragraph(report);
     if told.is_empty() {

@@ -34,7 +34,7 @@ pub struct JudgeReport {
     pub label_calls: u64,
 }
 
-/// What one model of a judge did.
+/// The work of one model of a judge.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct JudgeModelReport {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{JudgeReport, PairwiseReport, Report, WinReport};
 
-/// What judges did, and how far they can be trusted.
+/// The work of judges, and how far they can be trusted.
 pub(super) fn paragraph(report: &Report) -> String {
     let mut text = String::new();
     let calls: u64 = report.variants.iter().map(|v| v.judged.model_calls).sum();

@@ -1,4 +1,4 @@
-//! What an evaluation says: rates with their intervals, comparisons, and whether its gate passes.
+//! The report of an evaluation: rates with their intervals, comparisons, and whether its gate passes.
 
 mod gate;
 mod html;
@@ -44,10 +44,10 @@ pub struct Report {
     /// How far judges can be trusted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub judges: Vec<JudgeReport>,
-    /// What judges of pairs say.
+    /// The verdicts of judges of pairs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pairwise: Vec<PairwiseReport>,
-    /// What the gate says; `None` without a gate.
+    /// The verdict of the gate; `None` without a gate.
     pub gate: Option<GateReport>,
     /// The cells, in the order of variants, samples and repeats.
     pub cells: Vec<Cell>,
@@ -72,13 +72,13 @@ pub struct VariantReport {
     pub reward: Option<Mean>,
     /// The rates over the repeats of a sample, where there are several.
     pub repeats: Option<Repeats>,
-    /// What all cells consumed.
+    /// The usage of all cells.
     pub cost_micros: u64,
     /// The tokens of all cells.
     pub tokens: u64,
     /// The model calls of all cells.
     pub model_calls: u64,
-    /// What the judges of these cells consumed, beside that.
+    /// The usage of the judges of these cells, beside that.
     pub judged: Spent,
     /// The median time of a cell, in milliseconds.
     pub median_latency_ms: u64,
@@ -211,7 +211,7 @@ impl Report {
     /// The report in the form of JUnit, for a build server: a test case for each cell.
     ///
     /// # Errors
-    /// What writing XML fails with.
+    /// The error of writing XML.
     pub fn junit(&self) -> Result<String, std::io::Error> {
         junit::write(self)
     }
@@ -368,7 +368,7 @@ fn adjust<'a>(reports: impl Iterator<Item = &'a mut ComparisonReport>) {
     }
 }
 
-/// What each sample scored in two sides.
+/// The scores of each sample in two sides.
 pub(crate) fn pairs(
     base: &[&Cell],
     other: &[&Cell],

@@ -1,4 +1,4 @@
-//! What judges of pairs say.
+//! The verdicts of judges of pairs.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::{
     statistics::{Clustered, Game, Interval, RESAMPLES, Strength, sign_test, strengths},
 };
 
-/// What a judge of pairs says.
+/// The verdicts of a judge of pairs.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct PairwiseReport {
@@ -24,7 +24,7 @@ pub struct PairwiseReport {
     /// The variants from the strongest on, by Bradley and Terry's model; empty where the pairs do not tell, since some
     /// variants won or lost all.
     pub ranking: Vec<RankReport>,
-    /// What asking it consumed, in model calls.
+    /// The usage of its questions, in model calls.
     pub model_calls: u64,
     /// And in money, in millionths of the currency of the models' prices.
     pub cost_micros: u64,
@@ -54,7 +54,7 @@ pub struct WinReport {
     pub win_rate: Option<f64>,
     /// Its 95 % interval, from resamples of clusters (BCa); `None` for fewer than two clusters.
     pub interval: Option<Interval>,
-    /// The two-sided p-value of as many clusters won as lost (sign test); repeats of a sample are no evidence of their own.
+    /// The two-sided p-value of as many clusters won as lost (sign test); repeats of a sample are not evidence of their own.
     pub p: f64,
 }
 
@@ -149,7 +149,7 @@ fn position(first: u64, second: u64) -> PositionReport {
     }
 }
 
-/// What the other variant won: 1, 0, or ½ for a tie; `None` where there is no verdict.
+/// The result for the other variant: 1, 0, or ½ for a tie; `None` where there is no verdict.
 fn won(outcome: &PairOutcome) -> Option<f64> {
     match outcome {
         PairOutcome::Other => Some(1.0),

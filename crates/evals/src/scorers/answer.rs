@@ -26,7 +26,7 @@ pub struct AnswerSpec {
     pub schema: Option<Value>,
 }
 
-/// What an answer is read as.
+/// The form in which an answer is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -88,12 +88,12 @@ impl AnswerScorer {
             .transpose()
         {
             Ok(schema) => schema,
-            Err(error) => return fault(format!("`schema` is no JSON Schema: {error}")),
+            Err(error) => return fault(format!("`schema` is not a JSON Schema: {error}")),
         };
         if let (AnswerForm::Pattern, Some(Value::String(pattern))) = (spec.form, &spec.expected)
             && let Err(error) = Regex::new(pattern)
         {
-            return fault(format!("`expected` is no regular expression: {error}"));
+            return fault(format!("`expected` is not a regular expression: {error}"));
         }
         Ok(Self {
             name,
@@ -244,7 +244,7 @@ fn pattern(answer: &str, expected: &Value) -> Score {
         Ok(regex) if regex.is_match(answer) => Score::pass("the answer fits the pattern"),
         Ok(_) => Score::fail(format!("the answer does not fit the pattern {pattern:?}")),
         Err(error) => Score::fail(format!(
-            "the sample's `expected` is no regular expression: {error}"
+            "the sample's `expected` is not a regular expression: {error}"
         )),
     }
 }
@@ -262,7 +262,7 @@ fn gsm8k(answer: &str, expected: &Value) -> Score {
         .as_f64()
         .or_else(|| questions::gsm8k(&text_of(expected)))
     else {
-        return Score::fail("the sample's `expected` is no number");
+        return Score::fail("the sample's `expected` is not a number");
     };
     match questions::gsm8k(answer) {
         Some(found) if found == wanted => Score::pass(format!("the final number is {found}")),
@@ -276,7 +276,7 @@ fn number(answer: &str, expected: &Value, tolerance: f64) -> Score {
         .as_f64()
         .or_else(|| numbers(&text_of(expected)).last().copied());
     let Some(wanted) = wanted else {
-        return Score::fail("the sample's `expected` is no number");
+        return Score::fail("the sample's `expected` is not a number");
     };
     let Some(found) = numbers(answer).last().copied() else {
         return Score::fail("the answer holds no number");
@@ -289,7 +289,7 @@ fn number(answer: &str, expected: &Value, tolerance: f64) -> Score {
     }
 }
 
-/// The numbers of a text, with `,` between groups of three digits. A hyphen behind a letter or a digit is no sign.
+/// The numbers of a text, with `,` between groups of three digits. A hyphen behind a letter or a digit is not a sign.
 pub(super) fn numbers(text: &str) -> Vec<f64> {
     let (mut found, mut from) = (Vec::new(), 0);
     while let Some(offset) = text[from..].find(|c: char| c.is_ascii_digit()) {

@@ -93,7 +93,7 @@ impl CommandScorer {
         let calls = recording.calls.iter().map(|call| {
             json!({
                 "tool": call.tool, "arguments": call.arguments, "status": call.status,
-                "result": call.result,
+                "result": call.result, "turn": call.turn,
             })
         });
         let input = json!({
@@ -118,7 +118,7 @@ impl CommandScorer {
         self.read(&printed).map_err(told)
     }
 
-    /// What the program prints for this input.
+    /// The output of the program for this input.
     async fn printed(&self, input: String) -> Result<String, String> {
         let program = Program {
             program: &self.program,

@@ -42,12 +42,12 @@ impl JsonScorer {
         let schema = spec.schema.as_ref().map(jsonschema::validator_for);
         let schema = schema
             .transpose()
-            .map_err(|error| fault(format!("`schema` is no JSON Schema: {error}")))?;
+            .map_err(|error| fault(format!("`schema` is not a JSON Schema: {error}")))?;
         let wrong = spec.fields.keys();
         let mut wrong = wrong.filter(|place| !place.is_empty() && !place.starts_with('/'));
         if let Some(place) = wrong.next() {
             return Err(fault(format!(
-                "{place:?} in `fields` is no JSON Pointer: write \"/{place}\""
+                "{place:?} in `fields` is not a JSON Pointer: write \"/{place}\""
             )));
         }
         Ok(Self {

@@ -97,20 +97,20 @@ impl fmt::Debug for dyn Scorer {
 pub struct ScorerFault {
     /// The scorer.
     pub scorer: String,
-    /// What is wrong, and what is possible.
+    /// The fault, and what is possible.
     pub reason: String,
 }
 
 /// Makes a scorer of a suite that is a function of what was recorded.
 ///
 /// # Errors
-/// Settings that make no sense; and judges, commands and composites, which are no functions of a recording: an
+/// Settings that make no sense; and judges, commands and composites, which are not functions of a recording: an
 /// [`Evaluation`](crate::Evaluation) makes them.
 pub fn scorer_of(spec: &ScorerSpec) -> Result<Box<dyn Scorer>, ScorerFault> {
     let other = |name: &Option<String>, or: &str| {
         Err(ScorerFault {
             scorer: name.clone().unwrap_or_else(|| or.to_owned()),
-            reason: String::from("it is no function of what was recorded"),
+            reason: String::from("it is not a function of what was recorded"),
         })
     };
     Ok(match spec {

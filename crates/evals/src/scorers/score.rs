@@ -17,12 +17,12 @@ pub struct Score {
     /// judge has not shown the agreement that the suite asks for.
     #[serde(default = "yes", skip_serializing_if = "is_true")]
     pub counts: bool,
-    /// What the models of a judge said.
+    /// The verdicts of a judge's models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<JudgeVerdict>,
 }
 
-/// What one model of a judge said of one cell.
+/// The verdict of one model of a judge on one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct JudgeVerdict {
@@ -56,7 +56,7 @@ impl Score {
         Self::of(0.0, why)
     }
 
-    /// A score of this value, which is brought into the range from 0 to 1; a value that is no number is 0. It passes with
+    /// A score of this value, which is brought into the range from 0 to 1; a value that is not a number is 0. It passes with
     /// 1 alone.
     pub fn of(value: f64, why: impl Into<String>) -> Self {
         let value = if value.is_nan() {

@@ -1,4 +1,4 @@
-//! What an answer's text holds, and its form.
+//! Scorers of an answer's text, and of its form.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{recording::Recording, suite::Sample};
 
-/// What an answer must contain, whatever the sample expects. Texts are looked for as whole words, whatever their case.
+/// Texts that an answer must contain, whatever the sample expects. They are looked for as whole words, whatever their case.
 /// The score is the share of the demands that are met.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -85,11 +85,11 @@ pub struct LengthSpec {
     pub least: Option<u64>,
     /// The greatest length.
     pub most: Option<u64>,
-    /// What is counted.
+    /// The unit.
     pub of: LengthUnit,
 }
 
-/// What a length counts.
+/// The unit of a length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -214,7 +214,7 @@ pub(super) fn pattern(spec: &PatternSpec) -> Result<Box<dyn Scorer>, ScorerFault
     let name = named(spec.name.as_ref(), "pattern");
     let made = |pattern: &Option<String>| {
         let made = pattern.as_deref().map(Regex::new).transpose();
-        made.map_err(|error| fault(&name, format!("is no regular expression: {error}")))
+        made.map_err(|error| fault(&name, format!("is not a regular expression: {error}")))
     };
     let (matches, never) = (made(&spec.matches)?, made(&spec.never)?);
     if matches.is_none() && never.is_none() {

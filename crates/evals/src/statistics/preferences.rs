@@ -17,7 +17,7 @@ pub struct Game {
     pub first: usize,
     /// The other one.
     pub second: usize,
-    /// What the first one won: 1, or 0, or ½ for a tie.
+    /// The result for the first one: 1, or 0, or ½ for a tie.
     pub won: f64,
 }
 

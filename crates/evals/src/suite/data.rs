@@ -98,7 +98,7 @@ impl Wanted {
 pub struct DataFault {
     /// The file and the line, or the place in the suite.
     pub place: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }
 
@@ -322,7 +322,7 @@ impl<'a> Lines<'a> {
                 break;
             }
         }
-        // A mark of the byte order, which some programs write, is no part of the first line.
+        // A mark of the byte order, which some programs write, is not part of the first line.
         let text = self.bytes.strip_prefix(b"\xef\xbb\xbf");
         let text = text.unwrap_or(&self.bytes).trim_ascii();
         Ok(Some((self.line, text)))

@@ -36,7 +36,7 @@ pub struct SuiteSpec {
     pub team: PathBuf,
     /// The samples.
     pub data: Vec<DataSpec>,
-    /// What is compared, by name: changes of the team. The team alone, as `base`, where it is left out.
+    /// The variants that are compared, by name: changes of the team. The team alone, as `base`, where it is left out.
     #[serde(default)]
     pub variants: BTreeMap<String, VariantSpec>,
     /// How often each sample is tried in each variant.
@@ -56,16 +56,16 @@ pub struct SuiteSpec {
     /// Judges that say which of two variants' answers is better.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pairwise: Vec<PairwiseSpec>,
-    /// What becomes of a cell whose agents ask a person.
+    /// The treatment of a cell whose agents ask a person.
     #[serde(default)]
     pub questions: WhenAsked,
-    /// What must hold for the evaluation to pass.
+    /// The conditions for the evaluation to pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gate: Option<GateSpec>,
     /// How better texts for the team are looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub optimise: Option<OptimiseSpec>,
-    /// What all cells together may consume. No cell starts once a bound is reached.
+    /// The budget of all cells together. No cell starts once a bound is reached.
     #[serde(default)]
     pub budget: SuiteBudget,
 }
@@ -78,7 +78,7 @@ const fn four() -> u32 {
     4
 }
 
-/// What becomes of a cell whose agents ask a person.
+/// The treatment of a cell whose agents ask a person.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -92,7 +92,7 @@ pub enum WhenAsked {
     Deny,
 }
 
-/// What must hold for the evaluation to pass.
+/// The conditions for the evaluation to pass.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -129,7 +129,7 @@ pub enum TagGate {
     All,
 }
 
-/// What all cells together may consume; a bound that is left out does not bind.
+/// The budget of all cells together; a bound that is left out does not bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -151,7 +151,7 @@ pub enum SuiteFault {
     Setting {
         /// The setting.
         setting: String,
-        /// What is wrong, and what is possible.
+        /// The fault, and what is possible.
         reason: String,
     },
 }

@@ -38,7 +38,7 @@ const PAGE: usize = 256;
 /// verdicts, are not among them, so that it is the same when it is started again.
 ///
 /// # Errors
-/// What the store fails with.
+/// The error of the store.
 pub async fn of_runs(
     store: &StoreHandle,
     spec: &RunsSpec,
@@ -76,11 +76,11 @@ pub async fn of_runs(
     Ok((samples, left_out))
 }
 
-/// The sample of a recorded run, with the conversation before it; a fault for one that is no sample. With `expected` the
+/// The sample of a recorded run, with the conversation before it; a fault for one that is not a sample. With `expected` the
 /// answer that it gave is the expected one. What looks like a secret is left out.
 ///
 /// # Errors
-/// What the store fails with.
+/// The error of the store.
 pub async fn of_run(
     store: &StoreHandle,
     run: RunId,

@@ -13,10 +13,10 @@ use crate::scorers::ExpectedCall;
 pub struct Sample {
     /// Its id, unique in the evaluation; where it is left out, the file's name and the line.
     pub id: String,
-    /// What the team is asked.
+    /// The question to the team.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input: Option<String>,
-    /// What the team is asked turn by turn, instead of `input`.
+    /// The questions to the team turn by turn, instead of `input`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub turns: Vec<String>,
     /// The answer that is expected.
@@ -50,11 +50,11 @@ pub struct Sample {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Split {
-    /// What it may learn from: their answers and scores go into its proposals.
+    /// The samples to learn from: their answers and scores go into its proposals.
     Train,
-    /// What it chooses by.
+    /// The samples to choose by.
     Validate,
-    /// What it does not see before its choice is made, and its gain is told by.
+    /// The samples that it does not see before its choice is made; its gain is measured by them.
     Test,
 }
 
@@ -65,7 +65,7 @@ pub enum Split {
 pub struct OfferedTool {
     /// Its name.
     pub name: String,
-    /// What it is for, in words for the model.
+    /// Its purpose, in words for the model.
     pub description: String,
     /// The JSON Schema of its arguments.
     pub parameters: Value,
@@ -88,7 +88,7 @@ impl Sample {
         self
     }
 
-    /// What the team is asked, turn by turn.
+    /// The questions to the team, turn by turn.
     pub fn texts(&self) -> Vec<&str> {
         let input = self.input.as_deref().into_iter();
         input.chain(self.turns.iter().map(String::as_str)).collect()
@@ -99,7 +99,7 @@ impl Sample {
         self.cluster.as_deref().unwrap_or(&self.id)
     }
 
-    /// What is wrong with it, if it cannot be tried.
+    /// The fault in it, if it cannot be tried.
     pub(super) fn fault(&self) -> Option<&'static str> {
         match (&self.input, self.turns.is_empty()) {
             (None, true) => Some("has neither `input` nor `turns`"),

@@ -38,7 +38,7 @@ pub enum VariantFault {
     Team {
         /// The variant.
         variant: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
 }
@@ -75,7 +75,7 @@ pub fn team_of(
     Ok(spec)
 }
 
-/// The team of a variant under the name of another one, for a run of that one which goes on with it.
+/// The team of a variant under the name of another one, for a run of that one which continues with it.
 pub(crate) fn variant_in(base: &TeamSpec, variant: &TeamSpec) -> TeamSpec {
     let mut team = variant.clone();
     team.name.clone_from(&base.name);

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Form, Trajectory, TrajectoryFault, Verdict};
 use crate::{Cell, Evaluation, suite::Sample};
 
-/// What becomes of what looks like a secret.
+/// The treatment of texts that look like secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Secrets {
@@ -23,7 +23,7 @@ pub enum Secrets {
     Refuse,
 }
 
-/// An export that cannot go on.
+/// An export that cannot continue.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExportFault {
@@ -47,7 +47,7 @@ impl From<SystemError> for ExportFault {
 pub struct Export {
     /// The form of the rows.
     pub form: Form,
-    /// What becomes of secrets.
+    /// The treatment of secrets.
     pub secrets: Secrets,
     /// Whether examples to follow are also made of turns that did not succeed.
     pub all: bool,

@@ -21,7 +21,7 @@ pub use self::{
     rows::{Form, Verdict},
 };
 
-/// What was said in a recorded turn, and in the runs below it.
+/// The conversation of a recorded turn, and of the runs below it.
 ///
 /// It is made of the journal: the instructions and tools to which the run is pinned, and the messages that its session
 /// keeps. What a behavior or a policy adds to a single request, such as found documents, is not in it.
@@ -40,7 +40,7 @@ pub struct Trajectory {
     pub delegated: Vec<Episode>,
 }
 
-/// What one agent said while it had the conversation.
+/// The messages of one agent while it had the conversation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Episode {
@@ -54,11 +54,11 @@ pub struct Episode {
     pub instructions: String,
     /// The tools that the agent was offered.
     pub tools: Vec<Arc<ToolDefinition>>,
-    /// What was said before, the user's turn last.
+    /// The messages before it, the user's turn last.
     pub before: Vec<Said>,
     /// How many messages of `before` belong to earlier turns of the session.
     pub earlier: usize,
-    /// What was said from there on.
+    /// The messages from there on.
     pub said: Vec<Said>,
 }
 
@@ -82,7 +82,7 @@ pub struct Said {
 pub struct Called {
     /// The server's name of the model.
     pub model: String,
-    /// What it consumed.
+    /// Its usage.
     pub usage: Usage,
     /// How long it took, in milliseconds.
     pub latency_ms: u64,

@@ -13,11 +13,11 @@ use super::{
 pub(super) struct Fork<'a> {
     /// The episode in which they do, as the better one has it.
     episode: &'a Episode,
-    /// What both say of this episode.
+    /// The fields of this episode in both.
     shared: &'a [Said],
-    /// How the better one goes on.
+    /// How the better one continues.
     better: &'a [Said],
-    /// How the worse one goes on.
+    /// How the worse one continues.
     worse: &'a [Said],
 }
 

@@ -31,7 +31,7 @@ pub enum TrajectoryFault {
     /// An entry does not read.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What the run needs is not recorded.
+    /// An entry that the run needs is not recorded.
     #[error(transparent)]
     Recording(#[from] RecordingError),
 }
@@ -51,7 +51,7 @@ impl Trajectory {
             .map(Said::new)
             .collect();
         let kept = kept(store, &recording, &walked).await?;
-        // The root goes on in the journals that continue it.
+        // The root continues in the journals that continue it.
         let mut of_root: Vec<Walked> = Vec::new();
         let mut below: Vec<Walked> = Vec::new();
         for run in walked.drain(..) {
@@ -141,7 +141,7 @@ struct Walked {
     id: RunId,
     start: RunStart,
     legs: Vec<Leg>,
-    /// The run in which it goes on.
+    /// The run in which it continues.
     next: Option<RunId>,
 }
 
@@ -310,7 +310,7 @@ impl Step {
 }
 
 impl Leg {
-    /// What was said in it: the answers of models, the results of their calls, and what people said meanwhile.
+    /// Its messages: the answers of models, the results of their calls, and the messages of people meanwhile.
     fn said(&self) -> Vec<Said> {
         let mut all = Vec::new();
         for step in &self.steps {
@@ -423,7 +423,7 @@ impl<'a> Definitions<'a> {
             agent: leg.agent.clone(),
             model: answered
                 .or_else(|| leg.model.clone())
-                .unwrap_or_else(|| agent.model.clone()),
+                .unwrap_or_else(|| agent.model.to_string()),
             instructions: agent.instructions.to_string(),
             tools: agent.offered.iter().chain(given).cloned().collect(),
             before: earlier.iter().cloned().chain(before).collect(),

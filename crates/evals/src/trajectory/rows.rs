@@ -33,7 +33,7 @@ pub enum Form {
     Atif,
 }
 
-/// What is known of how good a trajectory is.
+/// The known quality of a trajectory.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Verdict {

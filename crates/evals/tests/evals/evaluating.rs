@@ -7,8 +7,11 @@ use ghostlight_actors::{
     contract::{InMemoryStore, ModelError, StoreHandle},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
-    testing::{Fault, FaultyStore, Harm, Reply, ScriptedModel, Strike},
-    vocabulary::{AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, Usage},
+    testing::{EffectLog, Fault, FaultyStore, Harm, Reply, ScriptedModel, Strike},
+    vocabulary::{
+        AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
+        Usage,
+    },
 };
 use ghostlight_evals::{
     Cell, CellResult, Evaluation, Report,
@@ -250,6 +253,42 @@ async fn a_server_that_fails_is_no_wrong_answer_and_is_asked_again_next_time() {
             .all(|cell| cell.success() == Some(true)),
         "{cells:?}"
     );
+}
+
+/// Makes twenty calls, one after the other, each of which a person must approve.
+async fn pays(cx: RunContext) -> Result<Outcome, AgentError> {
+    for number in 0..20 {
+        let call = ToolCall::new(format!("pay-{number}"), "pay", json!({}));
+        cx.tools([call]).await?;
+    }
+    Ok(Outcome::answer("paid"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_question_of_a_cell_is_answered_however_soon_the_next_one_comes() {
+    let mut agent = AgentSpec::new("desk");
+    agent.tools = vec![String::from("pay")];
+    agent.behavior = serde_json::from_value(json!("pays")).unwrap();
+    let change = json!({ "questions": "approve", "variants": {}, "repeat": 1, "concurrency": 8 });
+    let evaluation = Evaluation::new(suite(change), &TeamSpec::new(agent), samples(40)).unwrap();
+    let log = EffectLog::new();
+    let pay = ToolDefinition::new("pay", "Pays.").approval("Pay?");
+    let registry = Registry::new()
+        .tool(log.tool(pay, Duration::ZERO))
+        .behavior("pays", |_| Ok(BehaviorHandle::from_fn(pays)));
+    let mut builder = System::builder(InMemoryStore::new()).recover(false);
+    for team in evaluation.teams(&registry) {
+        builder = builder.team(team);
+    }
+    let system = builder.start().await.unwrap();
+    let cells = evaluation.run(&system, |_| {}).await.unwrap();
+    system.stop().await.unwrap();
+    let failed = cells
+        .iter()
+        .filter(|cell| !matches!(cell.result, CellResult::Scored { .. }));
+    let failed: Vec<String> = failed.map(Cell::why).collect();
+    assert_eq!(failed, Vec::<String>::new());
+    assert_eq!(log.count("pay"), 40 * 20);
 }
 
 #[tokio::test(start_paused = true)]

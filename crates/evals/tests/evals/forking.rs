@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::InMemoryStore,
+    contract::{Entropy as _, InMemoryStore, SeededEntropy},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
     testing::{EffectLog, ScriptedModel},
@@ -52,16 +52,16 @@ fn evaluation() -> Evaluation {
         .map(|number| Sample::new(format!("s{number}"), format!("is {number} so?")))
         .collect();
     samples.push(Sample::new("quick", "is it so, at once?"));
-    evaluation_of(samples)
+    evaluation_of(samples, 3)
 }
 
-fn evaluation_of(samples: Vec<Sample>) -> Evaluation {
+fn evaluation_of(samples: Vec<Sample>, repeat: u32) -> Evaluation {
     let mut agent = AgentSpec::new("desk");
     agent.model = Some(String::from("model"));
     agent.tools = vec![String::from("look")];
     agent.behavior = serde_json::from_value(json!("works")).unwrap();
     let suite: SuiteSpec = serde_json::from_value(json!({
-        "evaluation": "desk", "team": "desk.yaml", "data": [], "repeat": 3,
+        "evaluation": "desk", "team": "desk.yaml", "data": [], "repeat": repeat,
         "variants": { "base": {}, "doubting": { "agent": { "instructions": "Doubt." } } },
         "scorers": [{ "answer": { "expected": "yes" } }],
     }))
@@ -147,7 +147,7 @@ async fn what_was_done_before_the_cut_is_not_done_again() {
 async fn forks_of_one_beginning_make_pairs_for_trainers() {
     let (store, log) = (InMemoryStore::new(), EffectLog::new());
     let sample = Sample::new("coin", "a toss: is it so?");
-    let evaluation = evaluation_of(vec![sample.clone()]);
+    let evaluation = evaluation_of(vec![sample.clone()], 3);
     let system = start(&store, &log, &evaluation, &model()).await;
     evaluation.run(&system, |_| {}).await.unwrap();
     let export = Export::new(Form::TrlDpo).forks(Some(1));
@@ -169,4 +169,44 @@ async fn forks_of_one_beginning_make_pairs_for_trainers() {
         (&row["chosen"][0]["content"], &row["rejected"][0]["content"]),
         (&json!("yes"), &json!("no"))
     );
+}
+
+/// Looks once, and answers "no" in one of five cases; in two where it is told to doubt.
+fn wavering() -> ScriptedModel {
+    let chance = SeededEntropy::new(39);
+    ScriptedModel::from_fn(move |request, _| {
+        let last = request.conversation.last().unwrap();
+        if last.tool_results().next().is_none() {
+            let call = ToolCall::new("c1", "look", json!({}));
+            return Ok(ModelResponse::tool_calls([call]));
+        }
+        let doubts = request.instructions.contains("Doubt.");
+        let says_no = chance.fraction() < if doubts { 0.4 } else { 0.2 };
+        Ok(ModelResponse::text(if says_no { "no" } else { "yes" }))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn forks_of_many_beginnings_find_the_effect_that_was_planted() {
+    let (store, log) = (InMemoryStore::new(), EffectLog::new());
+    let samples = (1..=300).map(|number| Sample::new(format!("s{number}"), "is it so?"));
+    let evaluation = evaluation_of(samples.collect(), 1);
+    let model = wavering();
+    let system = start(&store, &log, &evaluation, &model).await;
+    evaluation.run(&system, |_| {}).await.unwrap();
+    let (asked, looked) = (model.calls(), log.count("look"));
+    let forked = evaluation.fork(&system, 1, |_| {}).await.unwrap();
+    system.stop().await.unwrap();
+    // One answer for each fork, and nothing of its beginning.
+    assert_eq!(forked.cells.len(), 600);
+    assert_eq!((model.calls() - asked, log.count("look")), (600, looked));
+    let report = Report::new(&evaluation, forked.cells);
+    let found = report.comparisons[0].comparison.as_ref().unwrap();
+    let interval = found.interval.unwrap();
+    assert!(
+        interval.lower <= -0.2 && -0.2 <= interval.upper,
+        "{interval:?}"
+    );
+    assert!(interval.upper < 0.0, "{interval:?}");
+    assert_eq!(report.comparisons[0].verdict.as_str(), "worse");
 }

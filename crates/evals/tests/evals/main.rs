@@ -1,6 +1,7 @@
 //! What evaluations promise, one file a promise.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod arguments;
 mod combining;
 mod data;
 mod evaluating;
@@ -15,6 +16,8 @@ mod oracles;
 mod preferring;
 mod scoring;
 mod statistics;
+mod suspended;
 mod trajectories;
+mod unreadable;
 mod variants;
 mod verdicts;

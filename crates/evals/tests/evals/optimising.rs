@@ -122,7 +122,7 @@ impl World {
     }
 }
 
-fn team() -> TeamSpec {
+pub(crate) fn team() -> TeamSpec {
     let mut agent = AgentSpec::new("desk");
     agent.model = Some(String::from("writer"));
     agent.instructions = String::from("Help.");
@@ -131,7 +131,7 @@ fn team() -> TeamSpec {
 }
 
 /// Sixty samples: twenty to learn from, twenty to choose by, and twenty for the gain.
-fn samples(each: usize) -> Vec<Sample> {
+pub(crate) fn samples(each: usize) -> Vec<Sample> {
     let parts = ["train", "validate", "test"];
     let samples = (0..3 * each).map(|place| {
         let number = place / each * 20 + place % each;

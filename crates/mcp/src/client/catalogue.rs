@@ -1,7 +1,7 @@
 //! The resources of a server, its templates of resource addresses, and its prompts.
 
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    contract::{Credential, Tool, ToolContext, ToolError, ToolOutput},
     safety,
     vocabulary::{Arguments, Effect, Message, Part, ToolDefinition},
 };
@@ -334,6 +334,15 @@ impl Tool for CatalogueTool {
         ToolDefinition::new(name, description)
             .parameters(parameters)
             .effect(Effect::Read)
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        match self {
+            Self::ListResources(server)
+            | Self::ReadResource(server)
+            | Self::ListPrompts(server)
+            | Self::GetPrompt(server) => server.secrets(),
+        }
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {

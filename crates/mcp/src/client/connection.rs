@@ -24,7 +24,7 @@ use tokio::{
 
 use super::{
     authorization::Authorization,
-    error::{AuthorizationError, ConnectError, SettingsError},
+    error::{AuthorizationError, ConnectError, ServerSpecError},
     settings::{Endpoint, ServerSpec},
     toolset::Offer,
     under_way::Calls,
@@ -94,7 +94,7 @@ impl Connection {
         name: &str,
         settings: ServerSpec,
         offer: Offer,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<Self, ServerSpecError> {
         let endpoint = settings.endpoint(name)?;
         let authorization = match &endpoint {
             Endpoint::Http { url, .. } => Some(Authorization::new(

@@ -7,7 +7,7 @@ use rmcp::transport::auth::AuthError;
 /// Settings of a server that cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum SettingsError {
+pub enum ServerSpecError {
     /// The settings name no way to reach the server, or several.
     #[error("say how the server is reached by one of `command`, `url` and `from`")]
     Ways,
@@ -64,7 +64,7 @@ pub struct ConnectError {
     pub reason: String,
 }
 
-impl SettingsError {
+impl ServerSpecError {
     pub(super) fn file(file: impl Into<PathBuf>, error: &io::Error) -> Self {
         Self::File {
             file: file.into(),
@@ -113,7 +113,7 @@ pub enum AuthorizationError {
     },
     /// The settings cannot be used.
     #[error(transparent)]
-    Settings(#[from] SettingsError),
+    Settings(#[from] ServerSpecError),
     /// The browser cannot return to this machine.
     #[error("the browser cannot return to this machine: {0}")]
     Callback(#[from] io::Error),
@@ -139,6 +139,8 @@ pub enum AuthorizationError {
     #[error("the authorization server: {0}")]
     Protocol(String),
 }
+
+ghostlight_actors::parts_of_system_error!(ServerSpecError, ConnectError, AuthorizationError);
 
 impl From<AuthError> for AuthorizationError {
     fn from(error: AuthError) -> Self {

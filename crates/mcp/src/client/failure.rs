@@ -49,7 +49,7 @@ pub(super) fn is_lost(error: &ServiceError) -> bool {
     }
 }
 
-/// What is wrong, for a message about the server.
+/// The fault, for a message about the server.
 pub(super) fn reason(error: &ServiceError) -> String {
     match error {
         ServiceError::McpError(error) => safety::sanitize_line(&error.message, WORDS),

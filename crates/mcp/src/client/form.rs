@@ -113,7 +113,7 @@ pub(super) fn question(server: &str, asked: &ElicitRequestParams, fault: Option<
 /// A person's answer, in the server's form.
 ///
 /// # Errors
-/// What is wrong with the answer, for the person.
+/// The fault of the answer, for the person.
 pub(super) fn result(
     asked: &ElicitRequestParams,
     answer: Option<&Value>,

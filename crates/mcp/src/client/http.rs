@@ -16,7 +16,7 @@ use rmcp::transport::{
     streamable_http_client::StreamableHttpClientTransportConfig,
 };
 
-use super::{MAX_MESSAGE_BYTES, error::SettingsError, references::Variables, wire::Wire};
+use super::{MAX_MESSAGE_BYTES, error::ServerSpecError, references::Variables, wire::Wire};
 
 /// The time limit for connecting to the address.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -29,10 +29,10 @@ pub(super) fn transport(
     (url, headers): (&str, &BTreeMap<String, String>),
     variables: Variables,
     manager: AuthorizationManager,
-) -> Result<StreamableHttpClientTransport<AuthClient<Wire>>, SettingsError> {
+) -> Result<StreamableHttpClientTransport<AuthClient<Wire>>, ServerSpecError> {
     let mut sent = HashMap::new();
     for (name, value) in headers {
-        let wrong = || SettingsError::Header(name.clone());
+        let wrong = || ServerSpecError::Header(name.clone());
         let value = variables.reveal(value)?;
         let mut value = HeaderValue::from_str(value.trim()).map_err(|_| wrong())?;
         value.set_sensitive(true);
@@ -54,7 +54,7 @@ pub(super) fn choose_provider() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-fn client() -> Result<Client, SettingsError> {
+fn client() -> Result<Client, ServerSpecError> {
     choose_provider();
     // The headers hold secrets, so they are sent nowhere else.
     let same_origin = redirect::Policy::custom(|attempt| {
@@ -72,5 +72,5 @@ fn client() -> Result<Client, SettingsError> {
         .connect_timeout(CONNECT)
         .redirect(same_origin)
         .build();
-    client.map_err(|error| SettingsError::Client(error.to_string()))
+    client.map_err(|error| ServerSpecError::Client(error.to_string()))
 }

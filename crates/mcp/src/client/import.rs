@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
-    error::SettingsError,
+    error::ServerSpecError,
     settings::{Command, ServerSpec},
 };
 
@@ -26,17 +26,17 @@ struct Entry {
 }
 
 /// The settings of the server with this name.
-pub(super) fn read(file: &Path, server: &str) -> Result<ServerSpec, SettingsError> {
-    let wrong = |reason: String| SettingsError::File {
+pub(super) fn read(file: &Path, server: &str) -> Result<ServerSpec, ServerSpecError> {
+    let wrong = |reason: String| ServerSpecError::File {
         file: file.to_owned(),
         reason,
     };
-    let opened = File::open(file).map_err(|error| SettingsError::file(file, &error))?;
+    let opened = File::open(file).map_err(|error| ServerSpecError::file(file, &error))?;
     let mut text = String::new();
     let mut bounded = opened.take(MAX_BYTES + 1);
     bounded
         .read_to_string(&mut text)
-        .map_err(|error| SettingsError::file(file, &error))?;
+        .map_err(|error| ServerSpecError::file(file, &error))?;
     if text.len() as u64 > MAX_BYTES {
         return Err(wrong(format!("it has more than {MAX_BYTES} bytes")));
     }
@@ -49,7 +49,7 @@ pub(super) fn read(file: &Path, server: &str) -> Result<ServerSpec, SettingsErro
     let servers = servers.ok_or_else(|| wrong("it has no object `mcpServers`".to_owned()))?;
     let Some(entry) = servers.get(server) else {
         let known: Vec<&str> = servers.keys().map(String::as_str).collect();
-        return Err(SettingsError::NoServer {
+        return Err(ServerSpecError::NoServer {
             file: file.to_owned(),
             server: server.to_owned(),
             known: match known.is_empty() {

@@ -1,4 +1,4 @@
-//! What a server sends, read as far as it can be: one bad member does not take the others with it.
+//! The messages of a server, read as far as they can be: one bad member does not take the others with it.
 //!
 //! The SDK reads a result as a whole. Where that fails, it is read here once more, member by member.
 
@@ -36,7 +36,7 @@ const NAME: usize = 100;
 pub(super) struct Lenient<T> {
     transport: T,
     server: String,
-    /// What the process said beside the protocol since it last answered.
+    /// The output of the process beside the protocol since its last answer.
     heard: watch::Sender<Option<Overheard>>,
     /// The numbers of the requests without an answer.
     open: BTreeSet<i64>,
@@ -390,7 +390,7 @@ fn repaired(value: Value, needs: &[&str], fits: fn(&Value) -> bool) -> Option<Va
     Some(kept)
 }
 
-/// What to call a member that is left out.
+/// The name of a member that is left out.
 fn name(member: &Value, needs: &[&str]) -> String {
     let named = ["name", "uri"].iter().chain(needs);
     let mut named = named.filter_map(|key| member.get(*key)?.as_str());

@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     MAX_MESSAGE_BYTES,
     connection::{CLOSING, RENEWED, Shared},
-    error::SettingsError,
+    error::ServerSpecError,
     failure,
     handler::Handler,
     http,
@@ -118,7 +118,7 @@ impl Shared {
                 let revealed = |(name, value): (&String, &String)| {
                     Ok((name.clone(), variables.reveal(value)?.into()))
                 };
-                let environment: Result<_, SettingsError> = env.iter().map(revealed).collect();
+                let environment: Result<_, ServerSpecError> = env.iter().map(revealed).collect();
                 let program = Program {
                     program,
                     arguments: args,

@@ -30,7 +30,7 @@ mod wire;
 pub use self::{
     authorization::{IdentityProvider, OAuthSpec},
     catalogue::{Completing, PromptInfo, ResourceInfo, ResourceUpdates},
-    error::{AuthorizationError, ConnectError, SettingsError},
+    error::{AuthorizationError, ConnectError, ServerSpecError},
     settings::{Command, ServerSpec},
     skills::SkillInfo,
     toolset::McpToolset,

@@ -1,4 +1,4 @@
-//! Lines of a process that are no messages of the protocol, such as the trace of an error in place of an answer.
+//! Lines of a process that are not messages of the protocol, such as the trace of an error in place of an answer.
 
 use std::{
     io,
@@ -32,7 +32,7 @@ const SIGNS: [&str; 6] = [
     "failed",
 ];
 
-/// What a process said beside the protocol.
+/// The output of a process beside the protocol.
 #[derive(Clone, Debug)]
 pub(super) struct Overheard {
     text: String,

@@ -17,12 +17,12 @@ const MAX_PAGES: usize = 200;
 /// A page: its members, and where the next one begins.
 type Page<T> = (Vec<T>, Option<String>);
 
-/// What a server lists in pages.
+/// The lists that a server gives in pages.
 pub(super) trait Listed: Sized + Send {
-    /// What they are, for a warning.
+    /// Their kind, for a warning.
     const WHAT: &str;
 
-    /// What no other of them has.
+    /// The key by which each is unique.
     fn key(&self) -> &str;
 
     /// Requests a page.

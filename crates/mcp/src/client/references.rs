@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use super::error::SettingsError;
+use ghostlight_actors::safety::{Reference, TextPiece, references};
+
+use super::error::ServerSpecError;
 
 /// How a variable is looked up: in the environment, if nothing else is said.
 #[derive(Clone, Copy)]
@@ -19,7 +21,7 @@ impl Variables {
     }
 
     /// A value with its references replaced.
-    pub(super) fn reveal(self, text: &str) -> Result<String, SettingsError> {
+    pub(super) fn reveal(self, text: &str) -> Result<String, ServerSpecError> {
         reveal(text, self.0)
     }
 }
@@ -45,51 +47,31 @@ impl fmt::Debug for Variables {
 
 /// A value with its references replaced by environment variables. `$$` is a dollar sign, and `${NAME:-text}` gives a
 /// default for a variable that is not set.
-fn reveal(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, SettingsError> {
-    let (mut revealed, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find('$') {
-        revealed.push_str(&rest[..at]);
-        rest = &rest[at + 1..];
-        if let Some(after) = rest.strip_prefix('$') {
-            revealed.push('$');
-            rest = after;
-        } else if let Some(after) = rest.strip_prefix('{') {
-            let (inside, after) = after.split_once('}').ok_or(SettingsError::Place)?;
-            let (name, default) = match inside.split_once(":-") {
-                Some((name, default)) => (name, Some(default)),
-                None => (inside, None),
-            };
-            let is_name = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
-            if name.is_empty() || !name.bytes().all(is_name) {
-                return Err(SettingsError::Place);
+fn reveal(
+    text: &str,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<String, ServerSpecError> {
+    let mut revealed = String::with_capacity(text.len());
+    for piece in references(text).map_err(|_| ServerSpecError::Place)? {
+        match piece {
+            TextPiece::Plain(plain) => revealed.push_str(plain),
+            TextPiece::Dollar => revealed.push('$'),
+            TextPiece::Variable(Reference { name, default }) => {
+                let value = variable(name).filter(|value| !value.is_empty());
+                let value = value.or_else(|| default.map(str::to_owned));
+                revealed.push_str(&value.ok_or_else(|| ServerSpecError::NotSet(name.to_owned()))?);
             }
-            let value = variable(name).filter(|value| !value.is_empty());
-            let value = value.or_else(|| default.map(str::to_owned));
-            revealed.push_str(&value.ok_or_else(|| SettingsError::NotSet(name.to_owned()))?);
-            rest = after;
-        } else {
-            revealed.push('$');
         }
     }
-    revealed.push_str(rest);
     Ok(revealed)
 }
 
-/// The names of the variables in a value.
+/// The names of the variables in a value; none where it cannot be read.
 pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
-    let mut rest = text;
-    std::iter::from_fn(move || {
-        loop {
-            let (_, after) = rest.split_once('$')?;
-            rest = after.strip_prefix('$').unwrap_or(after);
-            if let Some((inside, after)) = after
-                .strip_prefix('{')
-                .and_then(|after| after.split_once('}'))
-            {
-                rest = after;
-                return Some(inside.split_once(":-").map_or(inside, |(name, _)| name));
-            }
-        }
+    let pieces = references(text).unwrap_or_default();
+    pieces.into_iter().filter_map(|piece| match piece {
+        TextPiece::Variable(reference) => Some(reference.name),
+        _ => None,
     })
 }
 
@@ -105,7 +87,7 @@ mod tests {
 
     #[test]
     fn the_names_of_variables_are_told() {
-        let text = "https://$$x.example/${TOKEN}/a$b/${HOST:-none}?${";
+        let text = "https://$$x.example/${TOKEN}/a$b/${HOST:-none}";
         assert_eq!(names(text).collect::<Vec<_>>(), ["TOKEN", "HOST"]);
     }
 
@@ -121,11 +103,11 @@ mod tests {
             assert_eq!(reveal(text, variable).ok().as_deref(), Some(revealed));
         }
         assert!(
-            matches!(reveal("${NONE}", variable), Err(SettingsError::NotSet(name)) if name == "NONE")
+            matches!(reveal("${NONE}", variable), Err(ServerSpecError::NotSet(name)) if name == "NONE")
         );
         for text in ["${TOKEN", "${}", "${a b}"] {
             assert!(
-                matches!(reveal(text, variable), Err(SettingsError::Place)),
+                matches!(reveal(text, variable), Err(ServerSpecError::Place)),
                 "{text}"
             );
         }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     authorization::OAuthSpec,
-    error::SettingsError,
+    error::ServerSpecError,
     import,
     references::{Variables, names},
 };
@@ -51,6 +51,9 @@ pub struct ServerSpec {
     pub effects: BTreeMap<String, Effect>,
     /// Whether to trust the server's annotations about a tool's effect if `effects` does not name the tool.
     pub trust_annotations: bool,
+    /// Whether each call of a tool names its session, as `TEAM/KEY` in `ghostlight/session` of the call's `_meta`, so that the
+    /// server can keep a state for each. The calls of delegated agents belong to no session. A key may name its owner.
+    pub sessions: bool,
     /// Whether the model can list and read the server's resources, with separate tools.
     pub resources: bool,
     /// Whether the model can list and get the server's prompts, with separate tools.
@@ -180,6 +183,13 @@ impl ServerSpec {
         self
     }
 
+    /// Names its session with each call of a tool.
+    #[must_use]
+    pub fn sessions(mut self) -> Self {
+        self.sessions = true;
+        self
+    }
+
     /// Lets the model list and read the server's resources, with separate tools.
     #[must_use]
     pub fn resources(mut self) -> Self {
@@ -242,14 +252,14 @@ impl ServerSpec {
     }
 
     /// The way to reach the server.
-    pub(super) fn endpoint(&self, name: &str) -> Result<Endpoint, SettingsError> {
+    pub(super) fn endpoint(&self, name: &str) -> Result<Endpoint, ServerSpecError> {
         let ways = [
             self.command.is_some(),
             self.url.is_some(),
             self.from.is_some(),
         ];
         if ways.into_iter().filter(|way| *way).count() != 1 {
-            return Err(SettingsError::Ways);
+            return Err(ServerSpecError::Ways);
         }
         if let Some(file) = &self.from {
             let server = self.server.as_deref().unwrap_or(name);
@@ -260,7 +270,7 @@ impl ServerSpec {
         if let Some(url) = &self.url {
             let revealed = self.variables.reveal(url)?;
             if !(revealed.starts_with("https://") || revealed.starts_with("http://")) {
-                return Err(SettingsError::Address(url.clone()));
+                return Err(ServerSpecError::Address(url.clone()));
             }
             let (url, headers) = (url.clone(), self.headers.clone());
             return Ok(Endpoint::Http { url, headers });
@@ -268,10 +278,10 @@ impl ServerSpec {
         let (program, mut args) = match self.command.clone() {
             Some(Command::Program(program)) => (program, Vec::new()),
             Some(Command::Line(mut line)) if !line.is_empty() => (line.remove(0), line),
-            _ => return Err(SettingsError::NoProgram),
+            _ => return Err(ServerSpecError::NoProgram),
         };
         if program.is_empty() {
-            return Err(SettingsError::NoProgram);
+            return Err(ServerSpecError::NoProgram);
         }
         args.extend(self.args.iter().cloned());
         Ok(Endpoint::Process {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ghostlight_actors::{
-    contract::{Tool, ToolContext, ToolError, ToolOutput},
+    contract::{Credential, Tool, ToolContext, ToolError, ToolOutput},
     safety,
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
@@ -201,7 +201,7 @@ async fn file(peer: &Peer<RoleClient>, skill: &Skill, uri: &str) -> Result<Strin
         (Some(ResourceContents::TextResourceContents { text, .. }), None) => text.into_bytes(),
         (Some(ResourceContents::BlobResourceContents { blob, .. }), None) => {
             let bytes = BASE64.decode(blob);
-            bytes.map_err(|_| ToolError::new("The server sends bytes that are no base64."))?
+            bytes.map_err(|_| ToolError::new("The server sends bytes that are not base64."))?
         }
         _ => {
             return Err(ToolError::new(
@@ -218,7 +218,7 @@ async fn file(peer: &Peer<RoleClient>, skill: &Skill, uri: &str) -> Result<Strin
         return Err(ToolError::new(line(&text)));
     }
     let size = bytes.len();
-    String::from_utf8(bytes).map_err(|_| ToolError::new(format!("It is no text: {size} bytes.")))
+    String::from_utf8(bytes).map_err(|_| ToolError::new(format!("It is not text: {size} bytes.")))
 }
 
 /// The front matter of a `SKILL.md`, and the instructions behind it.
@@ -306,6 +306,12 @@ impl Tool for SkillTool {
         ToolDefinition::new(tool, about)
             .parameters(parameters)
             .effect(Effect::Read)
+    }
+
+    fn secrets(&self) -> Vec<Credential> {
+        match self {
+            Self::List(server) | Self::Use(server) | Self::ReadFile(server) => server.secrets(),
+        }
     }
 
     async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {

@@ -23,6 +23,8 @@ use super::{
 
 /// The metadata key of a call's idempotency key.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
+/// The metadata key of the session that a call belongs to.
+const SESSION: &str = "ghostlight/session";
 /// How many times a person may correct an answer that does not fit, in a call that stays open.
 const TRIES: u32 = 3;
 
@@ -200,9 +202,16 @@ impl McpTool {
         cx: &ToolContext,
     ) -> Result<Heard, Failure> {
         let mut options = PeerRequestOptions::no_options();
+        let mut meta = RequestMetaObject::default();
         if self.definition.effect == Effect::Idempotent {
-            let mut meta = RequestMetaObject::default();
             meta.insert(IDEMPOTENCY_KEY.to_owned(), cx.idempotency_key().into());
+        }
+        if self.connection.shared().settings.sessions
+            && let Some(session) = cx.origin().and_then(|origin| origin.session.as_ref())
+        {
+            meta.insert(SESSION.to_owned(), session.to_string().into());
+        }
+        if !meta.is_empty() {
             options = options.with_meta(meta);
         }
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use ghostlight_actors::contract::{BoxFuture, ToolError, ToolHandle, Toolset};
+use ghostlight_actors::contract::{BoxFuture, Credential, ToolError, ToolHandle, Toolset};
 use parking_lot::Mutex;
 use rmcp::model::Tool;
 
@@ -16,7 +16,7 @@ use super::{
     catalogue::CatalogueTool,
     connection::Connection,
     definition::define,
-    error::{AuthorizationError, ConnectError, SettingsError},
+    error::{AuthorizationError, ConnectError, ServerSpecError},
     pins::{self, Pinned},
     settings::ServerSpec,
     skills::SkillTool,
@@ -33,7 +33,7 @@ use super::{
 /// use ghostlight_actors::{contract::ToolsetHandle, run::Agent, vocabulary::Effect};
 /// use ghostlight_mcp::{McpToolset, ServerSpec};
 ///
-/// # fn example() -> Result<(), ghostlight_mcp::SettingsError> {
+/// # fn example() -> Result<(), ghostlight_mcp::ServerSpecError> {
 /// let time = ServerSpec::command("mcp-server-time").effect("*", Effect::Read);
 /// let time = ToolsetHandle::new(McpToolset::new("time", time)?).prefixed("time_");
 /// let desk = Agent::new("desk").toolset("time", time);
@@ -52,7 +52,7 @@ impl McpToolset {
     ///
     /// # Errors
     /// The settings cannot be used.
-    pub fn new(name: &str, settings: ServerSpec) -> Result<Self, SettingsError> {
+    pub fn new(name: &str, settings: ServerSpec) -> Result<Self, ServerSpecError> {
         let offer = Offer::default();
         let connection = Connection::new(name, settings, offer.clone())?;
         Ok(Self { connection, offer })
@@ -100,6 +100,12 @@ impl McpToolset {
 
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// The secrets of the connection, which the server may repeat in the result of any tool.
+    pub(super) fn secrets(&self) -> Vec<Credential> {
+        let shared = self.connection.shared();
+        shared.endpoint.secrets(shared.settings.variables)
     }
 
     /// The tools for resources, prompts and skills, if the settings want them.
@@ -226,5 +232,26 @@ impl Offer {
 
     fn revision(&self) -> u64 {
         self.0.revision.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_tools_of_the_catalogue_know_the_secrets_of_the_connection() {
+        let process = ServerSpec::command("server").env("SERVICE_API_KEY", "hunter2");
+        let http = ServerSpec::url("https://mcp.example").header("Authorization", "Bearer hunter2");
+        for settings in [process, http] {
+            let settings = settings.resources().prompts().skills();
+            let tools = McpToolset::new("notes", settings).unwrap().catalogue();
+            assert_eq!(tools.len(), 7);
+            for tool in tools {
+                let name = &tool.definition().name;
+                assert!(!tool.secrets().is_empty(), "{name}");
+            }
+        }
     }
 }

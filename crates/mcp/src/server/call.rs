@@ -210,8 +210,8 @@ impl Call {
 
     fn session(&self, context: &RequestContext<RoleServer>) -> SessionId {
         SessionId {
-            team: self.team.clone(),
-            key: space(context).key(&self.place.session),
+            team: self.team.as_str().into(),
+            key: space(context).key(&self.place.session).into(),
         }
     }
 

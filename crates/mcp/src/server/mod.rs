@@ -162,7 +162,7 @@ impl fmt::Debug for Sender {
 /// Why serving ended early.
 #[derive(Debug, thiserror::Error)]
 #[error("the client could not be served: {0}")]
-pub struct ServeError(String);
+pub struct McpServerError(String);
 
 /// Why skills are not offered.
 #[derive(Debug, thiserror::Error)]
@@ -171,6 +171,8 @@ pub struct SkillFolderError {
     folder: PathBuf,
     reason: String,
 }
+
+ghostlight_actors::parts_of_system_error!(McpServerError, SkillFolderError);
 
 impl McpServer {
     /// A server over a System, without teams at first.
@@ -283,7 +285,7 @@ impl McpServer {
     ///
     /// # Errors
     /// The client does not follow the protocol.
-    pub async fn serve_stdio(&self) -> Result<(), ServeError> {
+    pub async fn serve_stdio(&self) -> Result<(), McpServerError> {
         self.serve(tokio::io::stdin(), tokio::io::stdout()).await
     }
 
@@ -291,7 +293,7 @@ impl McpServer {
     ///
     /// # Errors
     /// The client does not follow the protocol.
-    pub async fn serve<R, W>(&self, read: R, write: W) -> Result<(), ServeError>
+    pub async fn serve<R, W>(&self, read: R, write: W) -> Result<(), McpServerError>
     where
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
@@ -299,11 +301,11 @@ impl McpServer {
         let transport =
             AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
         let serving = rmcp::serve_server(Handler::new(self.0.clone()), transport).await;
-        let serving = serving.map_err(|error| ServeError(error.to_string()))?;
+        let serving = serving.map_err(|error| McpServerError(error.to_string()))?;
         let ended = serving.waiting().await;
         ended
             .map(drop)
-            .map_err(|error| ServeError(error.to_string()))
+            .map_err(|error| McpServerError(error.to_string()))
     }
 
     /// The server over streamable HTTP, to nest into a router. It does not authenticate clients.

@@ -44,7 +44,7 @@ pub struct PromptTemplate {
 }
 
 impl PromptTemplate {
-    /// A prompt with this name. Braces around a text that is no name stay as they are.
+    /// A prompt with this name. Braces around a text that is not a name stay as they are.
     pub fn new(
         name: impl Into<String>,
         description: impl Into<String>,

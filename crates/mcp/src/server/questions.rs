@@ -110,6 +110,7 @@ pub(super) async fn ask(
 async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemError> {
     match run.answer(open.operation, answer.clone()).await {
         Ok(()) => Ok(true),
+        Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(true),
         Err(SystemError::Answer {
             error: AnswerError::Unfit { .. },
             ..
@@ -201,7 +202,10 @@ pub(super) async fn take(run: &Run, key: &str, answer: &Value) -> Result<(), Sys
         return Ok(());
     };
     match given(&open.question, result) {
-        Some(answer) => run.answer(open.operation, answer).await,
+        Some(answer) => match run.answer(open.operation, answer).await {
+            Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(()),
+            taken => taken,
+        },
         None => Ok(()),
     }
 }

@@ -84,7 +84,7 @@ impl Resources<'_> {
         let page = page.map_err(|error| internal(&error))?;
         let sessions = page.sessions.into_iter().map(|session| session.session);
         let sessions = sessions.filter(|session| {
-            self.teams.contains_key(&session.team) && self.space.name(&session.key).is_some()
+            self.teams.contains_key(&*session.team) && self.space.name(&session.key).is_some()
         });
         Ok(sessions.collect())
     }
@@ -178,7 +178,7 @@ impl Resources<'_> {
             "team" if is_ours => self.teams.keys().cloned().collect(),
             "session" if is_ours => {
                 let sessions = self.sessions().await?.into_iter();
-                let sessions = sessions.filter(|one| team.is_none_or(|team| team == one.team));
+                let sessions = sessions.filter(|one| team.is_none_or(|team| *team == *one.team));
                 let names = sessions.filter_map(|one| self.space.name(&one.key).map(str::to_owned));
                 names.collect()
             }

@@ -91,8 +91,8 @@ impl Changes {
             let (Address::Session { team, key } | Address::Artifact { team, key, .. }) = &address;
             let key = self.space.key(key);
             let session = SessionId {
-                team: team.clone(),
-                key,
+                team: team.as_str().into(),
+                key: key.into(),
             };
             let has_changed = changed.contains(&session);
             let is_told = match &address {

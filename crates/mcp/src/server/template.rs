@@ -10,7 +10,7 @@ pub(super) enum Piece<'a> {
     Place(&'a str),
 }
 
-/// The pieces of a template. Braces around a text that is no name are text.
+/// The pieces of a template. Braces around a text that is not a name are text.
 pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let is_name = |name: &str| {
         let fits = |c: char| c.is_alphanumeric() || c == '_' || c == '-';

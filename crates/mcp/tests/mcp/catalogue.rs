@@ -1,10 +1,17 @@
 //! What a server has besides tools: resources, prompts and completion, and calls that are answered in another order.
 
-use ghostlight_actors::{contract::ToolContext, vocabulary::Arguments};
-use ghostlight_mcp::Completing;
-use serde_json::json;
+use std::{sync::Arc, time::Duration};
 
-use crate::{connected, names, peer::Peer, tool};
+use ghostlight_actors::{
+    contract::{ToolContext, ToolErrorKind, Toolset},
+    vocabulary::{Arguments, OperationId, Preview, RunId},
+};
+use ghostlight_mcp::Completing;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use crate::{call, connected, names, peer::Peer, tool};
 
 const WIRES: [&[(&str, &str)]; 2] = [&[], &[("new_wire", "")]];
 
@@ -104,6 +111,69 @@ async fn two_calls_that_are_answered_in_the_other_order_have_their_own_answers()
         peer.logs("swap").await;
         assert_eq!(call("second").await, "\"second\"");
         assert_eq!(first.await.unwrap(), "\"first\"");
+        toolset.disconnect().await;
+    }
+}
+
+/// Scenario 19 of the field's conformance list, over one connection of each wire.
+#[tokio::test]
+async fn one_connection_cancels_shows_progress_follows_its_server_and_tells_answers_apart() {
+    for (number, wire) in WIRES.into_iter().enumerate() {
+        let peer = Peer::new(&format!("all{number}"), wire);
+        peer.set("more", "");
+        let toolset = connected(peer.settings()).await;
+        let no_arguments = || Arguments::from(json!({}));
+
+        // A call shows its progress, and is cancelled while another one is under way.
+        let (shown, cancel) = (Arc::new(Mutex::new(Vec::new())), CancellationToken::new());
+        let (keeps, run) = (shown.clone(), RunId::from_random(1));
+        let cx = ToolContext::new(run, OperationId::default(), "desk", cancel.clone())
+            .previews(Arc::new(move |preview| keeps.lock().push(preview)));
+        let slow = tool(&toolset, "slow");
+        let cancelled = tokio::spawn(async move { slow.call(no_arguments(), cx).await });
+        peer.logs("slow").await;
+        let swap = tool(&toolset, "swap");
+        let swapped = |text: &'static str| {
+            let swap = swap.clone();
+            async move {
+                let arguments = Arguments::from(json!({ "text": text }));
+                let called = swap.call(arguments, ToolContext::detached()).await;
+                called.unwrap().text
+            }
+        };
+        let first = tokio::spawn(swapped("first"));
+        peer.logs("swap").await;
+        while shown.lock().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let is_quarter = |shown: &Preview| matches!(shown, Preview::ToolProgress { fraction: Some(done), .. } if *done == 0.25);
+        assert!(shown.lock().iter().any(is_quarter), "{:?}", shown.lock());
+        cancel.cancel();
+        let error = cancelled.await.unwrap().unwrap_err();
+        assert_eq!(error.kind, ToolErrorKind::InDoubt, "{error}");
+        peer.logs("cancelled").await;
+        // The later of the two calls is answered first.
+        assert_eq!(swapped("second").await, "\"second\"");
+        assert_eq!(first.await.unwrap(), "\"first\"");
+
+        let read = toolset.read_resource("house://kitchen").await.unwrap();
+        assert_eq!(read.text, "a stove");
+        let room = [("room".to_owned(), "cellar".to_owned())];
+        let prompt = toolset.prompt("tidy", room).await.unwrap();
+        assert_eq!(prompt[0].content(), "Tidy the cellar.");
+
+        if !wire.is_empty() {
+            while !peer.folder.join("subscription").exists() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+        let before = toolset.revision();
+        assert!(!names(&toolset).contains(&"grown".to_owned()));
+        assert_eq!(call(&toolset, "grow").await.unwrap(), "grown");
+        while toolset.revision() == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        assert!(names(&toolset).contains(&"grown".to_owned()));
         toolset.disconnect().await;
     }
 }

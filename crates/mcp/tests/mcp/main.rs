@@ -22,10 +22,10 @@ mod skills;
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    contract::{ToolContext, ToolErrorKind, ToolHandle, Toolset},
-    vocabulary::{Approval, Arguments, Effect, OperationId, Preview, RunId},
+    contract::{Origin, ToolContext, ToolErrorKind, ToolHandle, Toolset},
+    vocabulary::{Approval, Arguments, Effect, OperationId, Preview, RunId, SessionId},
 };
-use ghostlight_mcp::{McpToolset, ServerSpec, SettingsError};
+use ghostlight_mcp::{McpToolset, ServerSpec, ServerSpecError};
 use parking_lot::Mutex;
 use peer::Peer;
 use serde_json::json;
@@ -115,6 +115,31 @@ async fn a_call_in_flight_when_the_server_dies_is_repeated_by_its_effect_class_o
             Effect::Idempotent => assert!(keys.len() == 3 && keys[0] == keys[1], "{keys:?}"),
             _ => assert!(keys.is_empty(), "{keys:?}"),
         }
+        toolset.disconnect().await;
+    }
+}
+
+#[tokio::test]
+async fn a_call_names_its_session_where_that_is_wanted() {
+    for (name, wanted) in [("with-sessions", true), ("without-sessions", false)] {
+        let peer = Peer::new(name, &[]);
+        let settings = match wanted {
+            true => peer.settings().sessions(),
+            false => peer.settings(),
+        };
+        let toolset = connected(settings).await;
+        let mut origin = Origin::default();
+        origin.session = Some(SessionId {
+            team: "desk".into(),
+            key: "ada/one".into(),
+        });
+        let of_session = ToolContext::detached().with_origin(Arc::new(origin));
+        for cx in [of_session, ToolContext::detached()] {
+            let arguments = Arguments::from(json!({ "text": "hello" }));
+            tool(&toolset, "echo").call(arguments, cx).await.unwrap();
+        }
+        let told = peer.count("session desk/ada/one");
+        assert_eq!(told, usize::from(wanted), "{:?}", peer.log());
         toolset.disconnect().await;
     }
 }
@@ -380,7 +405,7 @@ fn the_files_of_other_clients_say_how_a_server_is_reached() {
     McpToolset::new("site", from("web")).unwrap();
     let error = McpToolset::new("svn", from("svn")).unwrap_err();
     assert!(
-        matches!(&error, SettingsError::NoServer { known, .. } if known == "git, web"),
+        matches!(&error, ServerSpecError::NoServer { known, .. } if known == "git, web"),
         "{error}"
     );
     assert!(
@@ -394,11 +419,11 @@ fn the_files_of_other_clients_say_how_a_server_is_reached() {
     both.url = Some("https://example.com".into());
     assert!(matches!(
         McpToolset::new("git", both).unwrap_err(),
-        SettingsError::Ways
+        ServerSpecError::Ways
     ));
     let address = ServerSpec::url("ftp://example.com");
     assert!(matches!(
         McpToolset::new("a", address).unwrap_err(),
-        SettingsError::Address(_)
+        ServerSpecError::Address(_)
     ));
 }

@@ -345,6 +345,9 @@ impl Running {
         if let Some(key) = params["_meta"].get("ghostlight/idempotencyKey") {
             self.log(&format!("key {}", key.as_str().unwrap_or_default()));
         }
+        if let Some(session) = params["_meta"].get("ghostlight/session") {
+            self.log(&format!("session {}", session.as_str().unwrap_or_default()));
+        }
         let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
         match name {
             "echo" if self.option("nameless").is_some() => {

@@ -88,7 +88,7 @@ async fn the_skills_of_a_folder_are_offered_and_a_model_uses_them_where_the_sett
             .await
             .unwrap_err()
             .message
-            .contains("no text")
+            .contains("not text")
     );
     for path in [
         "",

@@ -65,12 +65,12 @@ impl Turn {
     }
 }
 
-/// What a person said, for the index and for people.
+/// A person's message, for the index and for people.
 pub(super) fn said(message: &Message) -> String {
     clean_line(&message.content(), SAID)
 }
 
-/// What a turn was answered, for the index and for people.
+/// The answer to a turn, for the index and for people.
 pub(super) fn answered(end: &TurnEnd) -> String {
     let mut messages = end.messages.iter().rev();
     let last = messages.find(|message| message.role == Role::Assistant);

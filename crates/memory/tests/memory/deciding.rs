@@ -109,11 +109,15 @@ async fn what_is_switched_off_is_kept_and_not_found_and_a_boost_changes_the_orde
             let ids = hits.into_iter().map(|hit| hit.item.id);
             Ok::<_, ghostlight_actors::vocabulary::AgentError>(ids.collect::<Vec<_>>())
         };
-        assert_eq!(found().await?, [lamp.id.clone(), other.id.clone()]);
-        let mut change = MemoryPatch::default();
-        change.boost = Some(2.0);
-        memory.update(&other.id, change).await?;
+        let boost = async |id, boost| {
+            let mut change = MemoryPatch::default();
+            change.boost = Some(boost);
+            memory.update(id, change).await
+        };
+        boost(&other.id, 2.0).await?;
         assert_eq!(found().await?, [other.id.clone(), lamp.id.clone()]);
+        boost(&lamp.id, 4.0).await?;
+        assert_eq!(found().await?, [lamp.id.clone(), other.id.clone()]);
         let mut change = MemoryPatch::default();
         change.disabled = Some(true);
         memory.update(&other.id, change.clone()).await?;

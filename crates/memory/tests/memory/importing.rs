@@ -15,8 +15,8 @@ use crate::stage::{Stage, agent, send, session};
 
 fn memory_of(store: impl Into<StoreHandle>) -> StoredMemory {
     let session = SessionId {
-        team: "desk".to_owned(),
-        key: "s".to_owned(),
+        team: "desk".into(),
+        key: "s".into(),
     };
     let memory = Memory::new("memory")
         .capacity(10_000)
@@ -146,9 +146,9 @@ async fn a_bad_item_is_named_and_nothing_is_imported() {
     }
     for (text, told) in [
         ("{\"format\": 9, \"items\": {}}", "later program"),
-        ("{\"format\": 1}", "no document"),
-        ("[]", "no document"),
-        ("{\"format\": 1, ", "no document"),
+        ("{\"format\": 1}", "not a document"),
+        ("[]", "not a document"),
+        ("{\"format\": 1, ", "not a document"),
     ] {
         let error = MemoryDocument::from_json(text).unwrap_err();
         assert!(error.to_string().contains(told), "{text}: {error}");

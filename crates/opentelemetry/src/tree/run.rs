@@ -117,7 +117,7 @@ impl RunSoFar {
         }
     }
 
-    /// What all spans of the run say.
+    /// The attributes of all spans of the run.
     pub(super) fn attributes(
         &self,
         operation: &'static str,
@@ -135,7 +135,7 @@ impl RunSoFar {
         attributes
     }
 
-    /// What the agent's definition asks of its model: sampling, and the bound on its answers.
+    /// The settings of the agent's model in its definition: sampling, and the bound on its answers.
     pub(super) fn request_attributes(&self, attributes: &mut Vec<KeyValue>) {
         let Some(settings) = self.definition.settings(&self.agent) else {
             return;
@@ -273,7 +273,7 @@ impl RunSoFar {
         self.events.push(Event::new(name, time(at), attributes, 0));
     }
 
-    /// What happened to the run so far.
+    /// The state of the run so far.
     pub(super) fn events(&mut self) -> SpanEvents {
         let mut events = SpanEvents::default();
         events.events = std::mem::take(&mut self.events);

@@ -8,7 +8,7 @@ use serde::de::IgnoredAny;
 use super::{Ended, Finished, Measure, TreeReader, recorded, run::RunSoFar, seconds};
 use crate::{conventions as names, ids, words};
 
-/// What an operation beside model calls and tools is for.
+/// The purpose of an operation beside model calls and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
     Memory,
@@ -37,7 +37,7 @@ impl Work {
 }
 
 impl TreeReader {
-    /// The span of an operation that is no call of a model or a tool. When it began is not recorded: not before the entry
+    /// The span of an operation that is not a call of a model or a tool. When it began is not recorded: not before the entry
     /// that precedes its end.
     pub(super) fn work(
         &self,

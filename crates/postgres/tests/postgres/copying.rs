@@ -24,8 +24,8 @@ fn lines(texts: &[&str]) -> Vec<Line> {
 async fn fill(store: &InMemoryStore) {
     let mut batch = Batch::default();
     let session = SessionId {
-        team: "team".to_owned(),
-        key: "a\0b/\u{1}".to_owned(),
+        team: "team".into(),
+        key: "a\0b/\u{1}".into(),
     };
     for number in 1..=3_000_u32 {
         let mut row = RunRow::new(RunId::from_random(number.into()), "team", "agent");

@@ -391,8 +391,8 @@ impl Turns {
 /// The run of a turn.
 pub(crate) fn run_of(session: &str, turn: u32) -> RunId {
     let session = SessionId {
-        team: TEAM.to_owned(),
-        key: session.to_owned(),
+        team: TEAM.into(),
+        key: session.into(),
     };
     RunId::of_turn(&session, &turn.to_string())
 }

@@ -83,6 +83,26 @@ pub(crate) fn versions() -> Vec<PathBuf> {
     found
 }
 
+/// The folder of `initdb` and `pg_ctl` of a server with pgvector, which `GHOSTLIGHT_PGVECTOR` names or one of
+/// [`versions`] has. `None` where these tests are left out; `./test` says so at its end.
+pub(crate) fn with_vectors() -> Option<PathBuf> {
+    let skip = std::env::var_os("GHOSTLIGHT_SKIP_PGVECTOR").is_some_and(|skip| skip == "1");
+    if skip || is_left_out() {
+        return None;
+    }
+    let named = std::env::var_os("GHOSTLIGHT_PGVECTOR").map(PathBuf::from);
+    let has_vectors = |programs: &PathBuf| {
+        ["../lib/vector.so", "../lib/postgresql/vector.so"]
+            .iter()
+            .any(|library| programs.join(library).exists())
+    };
+    let found = named.or_else(|| versions().into_iter().find(has_vectors));
+    Some(found.expect(
+        "pgvector is missing: name the folder of an initdb with it in GHOSTLIGHT_PGVECTOR, or set \
+         GHOSTLIGHT_SKIP_PGVECTOR=1",
+    ))
+}
+
 impl Server {
     /// Makes a server of the first version; `settings` are lines of its configuration.
     pub(crate) fn start(settings: &[&str]) -> Self {

@@ -10,6 +10,7 @@ mod markdown;
 
 use std::{fmt, ops::Range, sync::Arc};
 
+use ghostlight_actors::safety::cut;
 use serde::{Deserialize, Serialize};
 
 use self::cutting::{Cutting, Level};
@@ -238,13 +239,7 @@ impl fmt::Debug for Chunker {
 
 /// A heading, cut to its maximal length.
 fn bounded_heading(title: &str) -> Arc<str> {
-    match title.char_indices().nth(MAX_HEADING_CHARS) {
-        Some(_) => {
-            let kept = title.chars().take(MAX_HEADING_CHARS - 1);
-            kept.chain(['…']).collect::<String>().into()
-        }
-        None => title.into(),
-    }
+    cut(title, MAX_HEADING_CHARS).into()
 }
 
 fn trimmed(text: &str, range: Range<usize>) -> Range<usize> {

@@ -89,10 +89,12 @@ pub enum EncoderError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         problem: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(EncoderError);
 
 #[derive(Deserialize)]
 struct PoolingFile {

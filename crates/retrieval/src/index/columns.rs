@@ -1,4 +1,4 @@
-//! What stands in the columns of an index file, and the file itself.
+//! The columns of an index file, and the file itself.
 
 use std::{fs::OpenOptions, path::Path, sync::Arc};
 
@@ -11,7 +11,7 @@ pub(super) fn failed_at(path: &Path, error: &rusqlite::Error) -> IndexError {
     use rusqlite::ErrorCode;
     let advice = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => "; delete it and index again: it holds nothing else",
-        Some(ErrorCode::NotADatabase) => "; it is no index: name another file",
+        Some(ErrorCode::NotADatabase) => "; it is not an index: name another file",
         _ => "",
     };
     IndexError::File {
@@ -95,7 +95,7 @@ pub(super) fn make_private(path: &Path) -> std::io::Result<()> {
         return match found.is_file() {
             true => Ok(()),
             false => Err(std::io::Error::other(
-                "it is no regular file; name another one",
+                "it is not a regular file; name another one",
             )),
         };
     }

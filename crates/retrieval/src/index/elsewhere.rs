@@ -1,4 +1,4 @@
-//! What an index does with vectors that are in a store of their own.
+//! The work of an index with vectors that are in a store of their own.
 
 use std::{collections::BTreeSet, sync::Arc};
 

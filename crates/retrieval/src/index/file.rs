@@ -89,13 +89,13 @@ pub struct DocumentRow {
     pub modified: i64,
     /// The BLAKE3 digest of the file's bytes, and of the properties that its source gave.
     pub digest: [u8; 32],
-    /// What its source recognises this version by.
+    /// The mark by which its source recognises this version.
     pub tag: Option<String>,
     /// Its properties.
     pub metadata: Metadata,
     /// How it was cut into chunks: with other settings it is cut again.
     pub cut: String,
-    /// What became of it.
+    /// The result.
     pub status: DocumentStatus,
 }
 

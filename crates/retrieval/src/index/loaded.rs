@@ -281,7 +281,7 @@ impl Loaded {
             if let Some((vectors, vector)) = vectors {
                 let hits = vectors.search_where(vector, pool, query.scan, wanted);
                 let hits = hits.map_err(|error| IndexError::Query(error.to_string()))?;
-                // A vector with nothing in common with the query is no result, however few there are.
+                // A vector with nothing in common with the query is not a result, however few there are.
                 let near = hits.into_iter().filter(|hit| hit.score > 0.0);
                 rankings.push(Ranking::new(near.map(|hit| hit.place)).weight(probe.weight));
             }

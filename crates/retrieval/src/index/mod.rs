@@ -60,7 +60,7 @@ pub use self::{
     loaded::{IndexHealth, IndexStatistics},
     query::{Filter, Found, Probe, Query, Ranked},
     single::NewDocument,
-    source::{Folder, Reading, Rows, Source, SourceEntry},
+    source::{Folder, Reading, RowEntries, RowValue, Rows, Source, SourceEntry},
     sync::{Progress, SyncOptions, SyncReport},
     vector_store::{InMemoryVectors, VectorId, VectorStore, VectorStoreError},
 };
@@ -77,7 +77,7 @@ pub enum IndexError {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// The fault in it, and what to do.
         message: String,
     },
     /// The file has vectors of another embedder.
@@ -105,7 +105,7 @@ pub enum IndexError {
     /// The rows of a database cannot be read.
     #[error("the database {}: {message}", file.display())]
     Rows {
-        /// The database file.
+        /// The database file, or the address of its server.
         file: PathBuf,
         /// The reason, and what to do.
         message: String,
@@ -135,6 +135,8 @@ pub enum IndexError {
     Closed,
 }
 
+ghostlight_actors::parts_of_system_error!(IndexError);
+
 /// An index of documents. Clones share it. See the [module](self).
 #[derive(Clone)]
 pub struct Index {
@@ -150,7 +152,7 @@ impl Index {
     /// version is emptied: the next sync fills it again.
     ///
     /// # Errors
-    /// The file cannot be used, is no index, or has vectors of another embedder. Then it is left unchanged.
+    /// The file cannot be used, is not an index, or has vectors of another embedder. Then it is left unchanged.
     pub async fn open(
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,
@@ -182,7 +184,7 @@ impl Index {
     /// Opens the index in this file, and empties it if it was made with another embedder: the next sync fills it again.
     ///
     /// # Errors
-    /// The file cannot be used, or is no index. Then it is left unchanged.
+    /// The file cannot be used, or is not an index. Then it is left unchanged.
     pub async fn open_for(
         path: impl Into<PathBuf>,
         embedder: Option<EmbedderHandle>,

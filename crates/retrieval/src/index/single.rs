@@ -6,7 +6,7 @@ use super::{
     DocumentRow, Index, IndexError, Reading, Source, SourceEntry, SyncOptions, actor::Request,
     file::Content, sync::Prepared,
 };
-use crate::readers::{Metadata, ReadError};
+use crate::readers::{Metadata, ReaderError};
 
 /// One document for [`Index::put`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -78,8 +78,8 @@ impl Source for Held {
         _: &SourceEntry,
         _: Option<&str>,
         _: &SyncOptions,
-    ) -> Result<Reading, ReadError> {
-        Err(ReadError::Unknown)
+    ) -> Result<Reading, ReaderError> {
+        Err(ReaderError::Unknown)
     }
 }
 

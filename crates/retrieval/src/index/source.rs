@@ -9,7 +9,7 @@ use std::{
 use rusqlite::{Connection, OpenFlags, types::ValueRef};
 
 use super::{IndexError, SyncOptions, walk};
-use crate::readers::{Metadata, ReadError};
+use crate::readers::{Metadata, ReaderError};
 
 /// The most bytes of all texts of one database query: 256 MiB.
 const MAX_ROWS_BYTES: usize = 256 << 20;
@@ -40,13 +40,13 @@ pub trait Source: Send + Sync + 'static {
     /// which the document that the index holds was read.
     ///
     /// # Errors
-    /// [`ReadError::Failed`] if they cannot be read: the next sync tries again. What the index held of it is removed.
+    /// [`ReaderError::Failed`] if they cannot be read: the next sync tries again. What the index held of it is removed.
     fn read(
         &self,
         entry: &SourceEntry,
         tag: Option<&str>,
         options: &SyncOptions,
-    ) -> impl Future<Output = Result<Reading, ReadError>> + Send;
+    ) -> impl Future<Output = Result<Reading, ReaderError>> + Send;
 }
 
 /// A document of a [`Source`].
@@ -67,7 +67,7 @@ pub struct SourceEntry {
     pub metadata: Metadata,
 }
 
-/// What became of reading a [`SourceEntry`].
+/// The result of reading a [`SourceEntry`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
     /// Its bytes.
@@ -76,7 +76,7 @@ pub enum Reading {
         bytes: Vec<u8>,
         /// The name whose ending chooses the reader, if it is known only now; otherwise [`SourceEntry::read_as`] counts.
         read_as: Option<String>,
-        /// What the source recognises this version by, such as an `ETag`: given to the next [`Source::read`].
+        /// The mark by which the source recognises this version, such as an `ETag`: given to the next [`Source::read`].
         tag: Option<String>,
     },
     /// It is as it was when it had the given tag.
@@ -136,10 +136,10 @@ impl Source for Folder {
         entry: &SourceEntry,
         _: Option<&str>,
         options: &SyncOptions,
-    ) -> Result<Reading, ReadError> {
+    ) -> Result<Reading, ReaderError> {
         let (folder, name, limit) = (self.0.clone(), entry.name.clone(), options.file_bytes);
         let read = blocking(move || walk::read(&folder.join(name), &folder, limit)).await;
-        let failed = |error: String| ReadError::Failed(error);
+        let failed = |error: String| ReaderError::Failed(error);
         let read = read.map_err(|error| failed(error.to_string()))?;
         read.map(Reading::of)
             .map_err(|error| failed(error.to_string()))
@@ -192,9 +192,9 @@ impl Source for Rows {
         _: &SourceEntry,
         _: Option<&str>,
         _: &SyncOptions,
-    ) -> Result<Reading, ReadError> {
+    ) -> Result<Reading, ReaderError> {
         // The text of a row that is too large was not kept.
-        Err(ReadError::Failed(String::from(
+        Err(ReaderError::Failed(String::from(
             "the row's text was not read",
         )))
     }
@@ -213,93 +213,173 @@ impl Rows {
         let failed = |error: rusqlite::Error| refused(error.to_string());
         let connection = read_only(&self.file).map_err(failed)?;
         let mut statement = connection.prepare(&self.select).map_err(failed)?;
-        if !statement.readonly() || !(2..=MAX_COLUMNS).contains(&statement.column_count()) {
-            return Err(refused(format!(
-                "the query must be a SELECT of two columns, the name of a document and its text, and of at most {} more, \
-                 which are its properties",
-                MAX_COLUMNS - 2
-            )));
+        if !statement.readonly() {
+            return Err(refused(wrong_query()));
         }
-        let columns: Vec<String> = statement.column_names().map(str::to_lowercase).collect();
-        let (mut entries, mut names, mut total) = (Vec::new(), BTreeSet::new(), 0);
+        let columns = statement.column_names().map(str::to_owned);
+        let mut read = RowEntries::new(source, columns, options).map_err(refused)?;
         let mut rows = statement.query([]).map_err(failed)?;
         while let Some(row) = rows.next().map_err(failed)? {
-            let name = match row.get_ref(0).map_err(failed)? {
-                ValueRef::Integer(number) => number.to_string(),
-                ValueRef::Text(text) if !text.is_empty() && text.len() <= MAX_KEY_BYTES => {
+            let value = |place: usize| match row.get_ref(place)? {
+                ValueRef::Null => Ok(RowValue::Null),
+                ValueRef::Integer(number) => Ok(RowValue::Number(number.to_string())),
+                ValueRef::Real(number) => Ok(RowValue::Number(number.to_string())),
+                ValueRef::Text(text) => Ok(RowValue::Text(text)),
+                ValueRef::Blob(_) => Ok(RowValue::Bytes),
+            };
+            let values: rusqlite::Result<Vec<RowValue<'_>>> =
+                (0..read.columns.len()).map(value).collect();
+            read.add(&values.map_err(failed)?).map_err(refused)?;
+        }
+        Ok(read.entries())
+    }
+}
+
+/// A value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RowValue<'r> {
+    /// None.
+    Null,
+    /// A number, in digits.
+    Number(String),
+    /// A text, of UTF-8 or nearly.
+    Text(&'r [u8]),
+    /// Anything else, which can be neither a document nor a property.
+    Bytes,
+}
+
+/// The rows of a query as entries of a [`Source`]: the first column is the name of a document, the second its text, and
+/// further columns are its properties.
+#[derive(Debug)]
+pub struct RowEntries {
+    source: String,
+    columns: Vec<String>,
+    options: SyncOptions,
+    entries: Vec<SourceEntry>,
+    names: BTreeSet<String>,
+    bytes: usize,
+}
+
+impl RowEntries {
+    /// No rows yet of a query with these columns, within the bounds of these options.
+    ///
+    /// # Errors
+    /// There are fewer than two columns, or more than 34.
+    pub fn new(
+        source: impl Into<String>,
+        columns: impl IntoIterator<Item = String>,
+        options: &SyncOptions,
+    ) -> Result<Self, String> {
+        let columns: Vec<String> = columns
+            .into_iter()
+            .map(|name| name.to_lowercase())
+            .collect();
+        if !(2..=MAX_COLUMNS).contains(&columns.len()) {
+            return Err(wrong_query());
+        }
+        Ok(Self {
+            source: source.into(),
+            columns,
+            options: options.clone(),
+            entries: Vec::new(),
+            names: BTreeSet::new(),
+            bytes: 0,
+        })
+    }
+
+    /// Adds a row. One without a text is left out.
+    ///
+    /// # Errors
+    /// The fault of the row, or the bound that all of them exceed.
+    pub fn add(&mut self, values: &[RowValue<'_>]) -> Result<(), String> {
+        let [name, text, properties @ ..] = values else {
+            return Err(wrong_query());
+        };
+        let name = match name {
+            RowValue::Number(number) if !number.contains('.') => number.clone(),
+            RowValue::Text(text) if !text.is_empty() && text.len() <= MAX_KEY_BYTES => {
+                String::from_utf8_lossy(text).into_owned()
+            }
+            _ => {
+                return Err(format!(
+                    "a name is neither a whole number nor a text of at most {MAX_KEY_BYTES} bytes"
+                ));
+            }
+        };
+        let text = match text {
+            RowValue::Text(text) => *text,
+            RowValue::Null => return Ok(()),
+            _ => return Err(format!("the text of {name:?} is not text")),
+        };
+        if !self.options.filter.admits(&self.source, &name) {
+            return Ok(());
+        }
+        if self.entries.len() == self.options.files {
+            return Err(format!(
+                "the query gives more than {} rows; narrow it or raise the bound",
+                self.options.files
+            ));
+        }
+        if !self.names.insert(name.clone()) {
+            return Err(format!("the name {name:?} stands in two rows"));
+        }
+        let fits = text.len() as u64 <= self.options.file_bytes;
+        self.bytes += if fits { text.len() } else { 0 };
+        if self.bytes > MAX_ROWS_BYTES {
+            return Err(format!(
+                "its texts have more than {MAX_ROWS_BYTES} bytes in all; index it with several queries"
+            ));
+        }
+        let mut metadata = Metadata::new();
+        for (column, value) in self.columns.iter().skip(2).zip(properties) {
+            let value = match value {
+                RowValue::Null => continue,
+                RowValue::Number(number) => number.clone(),
+                RowValue::Text(text) if text.len() <= MAX_KEY_BYTES => {
                     String::from_utf8_lossy(text).into_owned()
                 }
                 _ => {
-                    return Err(refused(format!(
-                        "a name is neither a whole number nor a text of at most {MAX_KEY_BYTES} bytes"
-                    )));
+                    return Err(format!(
+                        "the column {column:?} of {name:?} is neither a number nor a text of at most {MAX_KEY_BYTES} bytes"
+                    ));
                 }
             };
-            let text = match row.get_ref(1).map_err(failed)? {
-                ValueRef::Text(text) => text,
-                // A row without a text is no document.
-                ValueRef::Null => continue,
-                _ => return Err(refused(format!("the text of {name:?} is no text"))),
-            };
-            if !options.filter.admits(source, &name) {
-                continue;
-            }
-            if entries.len() == options.files {
-                return Err(refused(format!(
-                    "the query gives more than {} rows; narrow it or raise the bound",
-                    options.files
-                )));
-            }
-            if !names.insert(name.clone()) {
-                return Err(refused(format!("the name {name:?} stands in two rows")));
-            }
-            let fits = text.len() as u64 <= options.file_bytes;
-            total += if fits { text.len() } else { 0 };
-            if total > MAX_ROWS_BYTES {
-                return Err(refused(format!(
-                    "its texts have more than {MAX_ROWS_BYTES} bytes in all; index it with several queries"
-                )));
-            }
-            let mut metadata = Metadata::new();
-            for (place, column) in columns.iter().enumerate().skip(2) {
-                let value = match row.get_ref(place).map_err(failed)? {
-                    ValueRef::Null => continue,
-                    ValueRef::Integer(number) => number.to_string(),
-                    ValueRef::Real(number) => number.to_string(),
-                    ValueRef::Text(text) if text.len() <= MAX_KEY_BYTES => {
-                        String::from_utf8_lossy(text).into_owned()
-                    }
-                    _ => {
-                        return Err(refused(format!(
-                            "the column {column:?} of {name:?} is neither a number nor a text of at most \
-                             {MAX_KEY_BYTES} bytes"
-                        )));
-                    }
-                };
-                metadata.insert(column.clone(), vec![value]);
-            }
-            let mut digest = blake3::Hasher::new();
-            digest.update(text);
-            if !metadata.is_empty() {
-                digest.update(&serde_json::to_vec(&metadata).unwrap_or_default());
-            }
-            let digest = digest.finalize();
-            let (version, _) = digest
-                .as_bytes()
-                .split_first_chunk()
-                .unwrap_or((&[0; 8], &[]));
-            entries.push(SourceEntry {
-                name,
-                read_as: String::from("row.md"),
-                bytes: text.len() as u64,
-                version: Some(i64::from_le_bytes(*version)),
-                held: fits.then(|| text.to_vec()),
-                metadata,
-            });
+            metadata.insert(column.clone(), vec![value]);
         }
-        entries.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(entries)
+        let mut digest = blake3::Hasher::new();
+        digest.update(text);
+        if !metadata.is_empty() {
+            digest.update(&serde_json::to_vec(&metadata).unwrap_or_default());
+        }
+        let digest = digest.finalize();
+        let (version, _) = digest
+            .as_bytes()
+            .split_first_chunk()
+            .unwrap_or((&[0; 8], &[]));
+        self.entries.push(SourceEntry {
+            name,
+            read_as: String::from("row.md"),
+            bytes: text.len() as u64,
+            version: Some(i64::from_le_bytes(*version)),
+            held: fits.then(|| text.to_vec()),
+            metadata,
+        });
+        Ok(())
     }
+
+    /// All rows, by their names.
+    pub fn entries(mut self) -> Vec<SourceEntry> {
+        self.entries.sort_by(|a, b| a.name.cmp(&b.name));
+        self.entries
+    }
+}
+
+fn wrong_query() -> String {
+    format!(
+        "the query must be a SELECT of two columns, the name of a document and its text, and of at most {} more, which are \
+         its properties",
+        MAX_COLUMNS - 2
+    )
 }
 
 fn read_only(file: &Path) -> rusqlite::Result<Connection> {

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     chunking::{Chunk, Chunker, Structure},
-    readers::{Document, ReadError, Readers, SourceFile},
+    readers::{Document, ReaderError, Readers, SourceFile},
 };
 
 /// How many documents are read concurrently.
@@ -33,7 +33,7 @@ pub struct SyncOptions {
     pub chunker: Chunker,
     /// How the texts of all documents are cut; by the structure that its reader found in each, when left out.
     pub structure: Option<Structure>,
-    /// What writes the text by which a chunk is found; its title, headings and text when left out.
+    /// The writer of the text by which a chunk is found; its title, headings and text when left out.
     pub enricher: Option<EnricherHandle>,
     /// The files to read.
     pub filter: Filter,
@@ -64,7 +64,7 @@ impl Default for SyncOptions {
 }
 
 impl SyncOptions {
-    /// What a document depends on beside its bytes.
+    /// The settings on which a document depends beside its bytes.
     fn cut(&self) -> String {
         let fixed = self
             .structure
@@ -460,7 +460,7 @@ async fn source_read<S: Source>(
     entry: &SourceEntry,
     tag: Option<&str>,
     options: &SyncOptions,
-) -> Result<Reading, ReadError> {
+) -> Result<Reading, ReaderError> {
     let attempt = || async {
         match source.read(entry, tag, options).await {
             Ok(Reading::Unavailable(reason)) => Err(reason),
@@ -471,9 +471,9 @@ async fn source_read<S: Source>(
     read.unwrap_or_else(|reason| Ok(Reading::Unavailable(reason)))
 }
 
-async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Document, ReadError> {
+async fn read(options: &SyncOptions, name: &str, bytes: Vec<u8>) -> Result<Document, ReaderError> {
     let read = || options.readers.read(SourceFile::new(name, bytes.clone()));
-    patiently(read, |error: &ReadError| error.is_retryable()).await
+    patiently(read, |error: &ReaderError| error.is_retryable()).await
 }
 
 /// A number from 0 to 1 that nobody can tell before.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::vectors::{Scan, VectorIndex};
 
-/// What a vector is of: the same passage of the same document has the same id in every file of an index.
+/// The owner of a vector: the same passage of the same document has the same id in every file of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct VectorId(pub [u8; 16]);
 
@@ -45,6 +45,8 @@ impl fmt::Display for VectorId {
 #[error("{0}")]
 pub struct VectorStoreError(pub String);
 
+ghostlight_actors::parts_of_system_error!(VectorStoreError);
+
 /// A store of the vectors of one index, such as a vector database: [`Index::open_with`](super::Index::open_with). It
 /// holds derived data alone: what it lacks, or holds in excess, each sync of the index puts right.
 pub trait VectorStore: Send + Sync + 'static {
@@ -63,7 +65,7 @@ pub trait VectorStore: Send + Sync + 'static {
         vectors: Vec<(VectorId, Vec<f32>)>,
     ) -> impl Future<Output = Result<(), VectorStoreError>> + Send;
 
-    /// Removes vectors; unknown ids are no error.
+    /// Removes vectors; unknown ids are not an error.
     ///
     /// # Errors
     /// The store cannot be reached.
@@ -161,7 +163,7 @@ impl VectorStore for InMemoryVectors {
     async fn put(&self, vectors: Vec<(VectorId, Vec<f32>)>) -> Result<(), VectorStoreError> {
         let mut held = self.0.write();
         for (id, vector) in vectors {
-            let place = held.vectors.add(&vector);
+            let place = held.vectors.add(&unit(vector));
             let place = place.map_err(|error| VectorStoreError(error.to_string()))?;
             held.ids.push(id);
             if let Some(before) = held.places.insert(id, place) {
@@ -194,11 +196,25 @@ impl VectorStore for InMemoryVectors {
             (Some(within), Some(id)) => within.contains(&id),
             _ => true,
         };
-        let hits = held.vectors.search_where(&vector, limit, scan, wanted);
+        let hits = held
+            .vectors
+            .search_where(&unit(vector), limit, scan, wanted);
         let hits = hits.map_err(|error| VectorStoreError(error.to_string()))?;
         let told = hits
             .into_iter()
             .filter_map(|hit| Some((id(hit.place)?, hit.score)));
         Ok(told.collect())
     }
+}
+
+/// The vector at length 1, whose inner product with another one is their cosine. One of zeros stays as it is.
+fn unit(mut vector: Vec<f32>) -> Vec<f32> {
+    let squares: f64 = vector.iter().map(|number| f64::from(*number).powi(2)).sum();
+    if squares > 0.0 {
+        let length = squares.sqrt();
+        for number in &mut vector {
+            *number = (f64::from(*number) / length) as f32;
+        }
+    }
+    vector
 }

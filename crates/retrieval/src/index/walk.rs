@@ -48,7 +48,7 @@ pub(super) fn files(
                 continue;
             }
         };
-        // The type is that of the entry itself: a link is no file.
+        // The type is that of the entry itself: a link is not a file.
         if !entry.file_type().is_some_and(|kind| kind.is_file()) {
             continue;
         }
@@ -94,7 +94,7 @@ pub(super) fn read(path: &Path, folder: &Path, limit: u64) -> io::Result<Vec<u8>
         ));
     }
     if !fs::metadata(&real)?.is_file() {
-        return Err(io::Error::other("it is no regular file any more"));
+        return Err(io::Error::other("it is not a regular file any more"));
     }
     let mut bytes = Vec::new();
     File::open(&real)?.take(limit + 1).read_to_end(&mut bytes)?;

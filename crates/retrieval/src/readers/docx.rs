@@ -5,7 +5,7 @@ mod styles;
 
 use std::io::{Cursor, Read as _};
 
-use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, blocking, extension, text};
+use super::{Document, MAX_TEXT_BYTES, Reader, ReaderError, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
 /// The most bytes of unpacked XML, four times the text limit: an archive can unpack to a thousand times its size.
@@ -21,7 +21,7 @@ impl Reader for DocxReader {
         extension(name) == "docx"
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         blocking(move || {
             let mut archive = opened(file.bytes)?;
             let document = part(&mut archive, "word/document.xml")?;
@@ -40,25 +40,25 @@ impl Reader for DocxReader {
     }
 }
 
-fn malformed(error: impl std::fmt::Display) -> ReadError {
-    ReadError::Malformed(error.to_string())
+fn malformed(error: impl std::fmt::Display) -> ReaderError {
+    ReaderError::Malformed(error.to_string())
 }
 
 type Archive = zip::ZipArchive<Cursor<Vec<u8>>>;
 
-fn opened(bytes: Vec<u8>) -> Result<Archive, ReadError> {
+fn opened(bytes: Vec<u8>) -> Result<Archive, ReaderError> {
     // A document that a word processor has encrypted is not an archive, but a compound file.
     if bytes.starts_with(&[0xd0, 0xcf, 0x11, 0xe0]) {
-        return Err(ReadError::Encrypted);
+        return Err(ReaderError::Encrypted);
     }
     zip::ZipArchive::new(Cursor::new(bytes)).map_err(malformed)
 }
 
 /// A part of the archive.
-fn part(archive: &mut Archive, name: &str) -> Result<String, ReadError> {
+fn part(archive: &mut Archive, name: &str) -> Result<String, ReaderError> {
     let part = archive.by_name(name).map_err(malformed)?;
     if part.encrypted() {
-        return Err(ReadError::Encrypted);
+        return Err(ReaderError::Encrypted);
     }
     let mut xml = Vec::new();
     let read = part
@@ -66,7 +66,7 @@ fn part(archive: &mut Archive, name: &str) -> Result<String, ReadError> {
         .read_to_end(&mut xml)
         .map_err(malformed)?;
     match read as u64 > MAX_XML_BYTES {
-        true => Err(ReadError::TooLarge(MAX_TEXT_BYTES)),
+        true => Err(ReaderError::TooLarge(MAX_TEXT_BYTES)),
         false => text::decoded(&xml, None),
     }
 }

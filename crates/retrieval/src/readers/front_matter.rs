@@ -1,4 +1,4 @@
-//! What a Markdown document says of itself before its text.
+//! The properties that a Markdown document states before its text.
 
 use super::Metadata;
 

@@ -12,7 +12,7 @@ use html5ever::{
     },
 };
 
-use super::{Document, ReadError, Reader, SourceFile, blocking, extension, text};
+use super::{Document, Reader, ReaderError, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
 /// Reads HTML to Markdown: headings, paragraphs, lists, code and the text of tables, without scripts, styles, forms and
@@ -27,7 +27,7 @@ impl Reader for HtmlReader {
         matches!(extension(name).as_str(), "html" | "htm" | "xhtml")
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         blocking(move || {
             let html = text::decoded(&file.bytes, text::declared(&file.bytes))?;
             let xml = extension(&file.name) == "xhtml" || is_xml(&html);

@@ -52,7 +52,7 @@ impl SourceFile {
     }
 }
 
-/// What a document says of itself, or its source of it: names of properties in lower case, each with its values. Searches
+/// The properties that a document, or its source, states: names in lower case, each with its values. Searches
 /// may be filtered by them.
 pub type Metadata = BTreeMap<String, Vec<String>>;
 
@@ -72,12 +72,12 @@ pub struct Document {
 /// Why a file could not be read. The caller knows the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum ReadError {
+pub enum ReaderError {
     /// No reader accepts this kind of file.
     #[error("no reader for this kind of file")]
     Unknown,
     /// Its bytes are not text, although its name says so.
-    #[error("it holds bytes that are no text")]
+    #[error("it holds bytes that are not text")]
     NotText,
     /// It has no text, such as a scan of pages.
     #[error("it holds no text; if it is a scan, have its letters recognised first")]
@@ -99,7 +99,9 @@ pub enum ReadError {
     Failed(String),
 }
 
-impl ReadError {
+ghostlight_actors::parts_of_system_error!(ReaderError);
+
+impl ReaderError {
     /// Whether another attempt can succeed although the file is the same.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Failed(_) | Self::TimedOut(_))
@@ -115,12 +117,12 @@ pub trait Reader: Send + Sync + 'static {
     ///
     /// # Errors
     /// The reason why there is none.
-    fn read(&self, file: SourceFile) -> impl Future<Output = Result<Document, ReadError>> + Send;
+    fn read(&self, file: SourceFile) -> impl Future<Output = Result<Document, ReaderError>> + Send;
 }
 
 trait ErasedReader: Send + Sync {
     fn reads(&self, name: &str) -> bool;
-    fn read(&self, file: SourceFile) -> BoxFuture<'_, Result<Document, ReadError>>;
+    fn read(&self, file: SourceFile) -> BoxFuture<'_, Result<Document, ReaderError>>;
 }
 
 impl<R: Reader> ErasedReader for R {
@@ -128,7 +130,7 @@ impl<R: Reader> ErasedReader for R {
         Reader::reads(self, name)
     }
 
-    fn read(&self, file: SourceFile) -> BoxFuture<'_, Result<Document, ReadError>> {
+    fn read(&self, file: SourceFile) -> BoxFuture<'_, Result<Document, ReaderError>> {
         Box::pin(Reader::read(self, file))
     }
 }
@@ -159,18 +161,18 @@ impl Readers {
     ///
     /// # Errors
     /// The reason why there is none.
-    pub async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    pub async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         let reader = self.0.iter().find(|reader| reader.reads(&file.name));
-        let reader = reader.ok_or(ReadError::Unknown)?.clone();
+        let reader = reader.ok_or(ReaderError::Unknown)?.clone();
         // A task of its own contains a panic; it is aborted when the caller stops waiting.
         let mut tasks = tokio::task::JoinSet::new();
         tasks.spawn(async move { reader.read(file).await });
         let document = match tasks.join_next().await {
             Some(Ok(document)) => document?,
-            _ => return Err(ReadError::Malformed(String::from("its reader gave up"))),
+            _ => return Err(ReaderError::Malformed(String::from("its reader gave up"))),
         };
         match document.text.len() > MAX_TEXT_BYTES {
-            true => Err(ReadError::TooLarge(MAX_TEXT_BYTES)),
+            true => Err(ReaderError::TooLarge(MAX_TEXT_BYTES)),
             false => Ok(document),
         }
     }
@@ -194,12 +196,12 @@ impl fmt::Debug for Readers {
 }
 
 /// Reads without blocking other tasks of the runtime.
-async fn blocking<F>(read: F) -> Result<Document, ReadError>
+async fn blocking<F>(read: F) -> Result<Document, ReaderError>
 where
-    F: FnOnce() -> Result<Document, ReadError> + Send + 'static,
+    F: FnOnce() -> Result<Document, ReaderError> + Send + 'static,
 {
     let read = tokio::task::spawn_blocking(read).await;
-    read.unwrap_or_else(|_| Err(ReadError::Malformed(String::from("its reader gave up"))))
+    read.unwrap_or_else(|_| Err(ReaderError::Malformed(String::from("its reader gave up"))))
 }
 
 fn extension(name: &str) -> String {

@@ -16,7 +16,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{MAX_TEXT_BYTES, ReadError, Reader, SourceFile, extension, pdf_fonts};
+use super::{MAX_TEXT_BYTES, Reader, ReaderError, SourceFile, extension, pdf_fonts};
 use crate::chunking::Structure;
 
 /// The time limit of a document.
@@ -51,9 +51,9 @@ impl PdfReader {
         }
     }
 
-    async fn ask(&self, bytes: &[u8]) -> Result<Vec<u8>, ReadError> {
+    async fn ask(&self, bytes: &[u8]) -> Result<Vec<u8>, ReaderError> {
         let failed =
-            |error: io::Error| ReadError::Failed(format!("{}: {error}", self.program.display()));
+            |error: io::Error| ReaderError::Failed(format!("{}: {error}", self.program.display()));
         let mut process = Command::new(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::piped())
@@ -87,19 +87,19 @@ impl Reader for PdfReader {
         extension(name) == "pdf"
     }
 
-    async fn read(&self, file: SourceFile) -> Result<super::Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<super::Document, ReaderError> {
         let answer = timeout(PATIENCE, self.ask(&file.bytes)).await;
-        let answer = answer.map_err(|_| ReadError::TimedOut(PATIENCE.as_secs()))??;
+        let answer = answer.map_err(|_| ReaderError::TimedOut(PATIENCE.as_secs()))??;
         let after = |mark: &[u8]| {
             let place = answer.windows(mark.len()).position(|part| part == mark)?;
             answer.get(place + mark.len()..)
         };
         if let Some(text) = after(TEXT) {
             if text.len() > MAX_TEXT_BYTES {
-                return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
+                return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
             }
             if text.trim_ascii().is_empty() {
-                return Err(ReadError::NoText);
+                return Err(ReaderError::NoText);
             }
             return Ok(super::Document {
                 title: None,
@@ -110,9 +110,9 @@ impl Reader for PdfReader {
         }
         let said = after(ERROR).map(|said| String::from_utf8_lossy(said).into_owned());
         Err(match said.as_deref() {
-            Some("encrypted") => ReadError::Encrypted,
-            Some(said) => ReadError::Malformed(said.chars().take(200).collect()),
-            None => ReadError::Malformed(String::from(
+            Some("encrypted") => ReaderError::Encrypted,
+            Some(said) => ReaderError::Malformed(said.chars().take(200).collect()),
+            None => ReaderError::Malformed(String::from(
                 "the process that read it came to its bounds or gave up",
             )),
         })
@@ -135,9 +135,9 @@ pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
         Err(error) => {
             output.write_all(ERROR)?;
             match error {
-                ReadError::Encrypted => output.write_all(b"encrypted")?,
+                ReaderError::Encrypted => output.write_all(b"encrypted")?,
                 // The reader says in its own words that it is damaged.
-                ReadError::Malformed(reason) => output.write_all(reason.as_bytes())?,
+                ReaderError::Malformed(reason) => output.write_all(reason.as_bytes())?,
                 error => output.write_all(error.to_string().as_bytes())?,
             }
         }
@@ -152,7 +152,7 @@ pub fn serve_pdf(input: impl Read, mut output: impl Write) -> io::Result<()> {
 ///
 /// # Errors
 /// The document is encrypted or no PDF, or no page of it reads.
-pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
+pub fn pdf_text(bytes: &[u8]) -> Result<String, ReaderError> {
     let opened = reading(|| {
         let mut pdf = Document::load_mem(bytes)?;
         if pdf.is_encrypted() {
@@ -162,13 +162,13 @@ pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
         Ok(pdf)
     });
     let pdf = opened.map_err(|said| match says_encrypted(&said) {
-        true => ReadError::Encrypted,
-        false => ReadError::Malformed(said),
+        true => ReaderError::Encrypted,
+        false => ReaderError::Malformed(said),
     })?;
     let mut whole = String::new();
     let fault = match read_into(&mut whole, |output| output_doc(&pdf, output)) {
         Ok(()) => return Ok(whole),
-        Err(said) if says_encrypted(&said) => return Err(ReadError::Encrypted),
+        Err(said) if says_encrypted(&said) => return Err(ReaderError::Encrypted),
         Err(said) => said,
     };
     let (mut pages, mut any) = (Vec::new(), false);
@@ -183,7 +183,7 @@ pub fn pdf_text(bytes: &[u8]) -> Result<String, ReadError> {
     }
     match any {
         true => Ok(pages.concat()),
-        false => Err(ReadError::Malformed(fault)),
+        false => Err(ReaderError::Malformed(fault)),
     }
 }
 

@@ -30,7 +30,7 @@ const OLDER: [(&str, &Encoding); 19] = [
 /// The bytes that follow the first one of a character of two bytes.
 const SECOND: std::ops::RangeInclusive<u8> = 0x40..=0xfe;
 
-/// What the codes of an encoding are: how many bytes each has, and its character, in the form in which a PDF says it.
+/// The codes of an encoding: how many bytes each has, and its character, in the form in which a PDF says it.
 struct Codes {
     spaces: String,
     characters: String,

@@ -1,6 +1,6 @@
 //! Tables of comma-separated values.
 
-use super::{Document, MAX_TEXT_BYTES, ReadError, Reader, SourceFile, blocking, extension, text};
+use super::{Document, MAX_TEXT_BYTES, Reader, ReaderError, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
 /// How many records say what stands between the values.
@@ -16,7 +16,7 @@ impl Reader for CsvReader {
         matches!(extension(name).as_str(), "csv" | "tsv")
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         blocking(move || {
             let table = text::decoded(&file.bytes, None)?;
             // A spreadsheet may write in a first line what stands between the values.
@@ -45,7 +45,7 @@ impl Reader for CsvReader {
     }
 }
 
-/// What stands between the values: the character with which the first records have the most equal numbers of values. Decimal
+/// The separator of the values: the character with which the first records have the most equal numbers of values. Decimal
 /// commas are in some of the values, and no reason to take the table for one with commas.
 fn delimiter(table: &str) -> u8 {
     let sizes = |delimiter: u8| {
@@ -74,8 +74,8 @@ fn delimiter(table: &str) -> u8 {
     best.0
 }
 
-fn records(table: &str, delimiter: u8) -> Result<String, ReadError> {
-    let malformed = |error: csv::Error| ReadError::Malformed(error.to_string());
+fn records(table: &str, delimiter: u8) -> Result<String, ReaderError> {
+    let malformed = |error: csv::Error| ReaderError::Malformed(error.to_string());
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .flexible(true)
@@ -103,7 +103,7 @@ fn records(table: &str, delimiter: u8) -> Result<String, ReadError> {
         text.push('\n');
         // The column names are repeated before each value, so a small table can become a large text.
         if text.len() > MAX_TEXT_BYTES {
-            return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
+            return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
         }
     }
     Ok(text)

@@ -2,7 +2,9 @@
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use super::{Document, Metadata, ReadError, Reader, SourceFile, blocking, extension, front_matter};
+use super::{
+    Document, Metadata, Reader, ReaderError, SourceFile, blocking, extension, front_matter,
+};
 use crate::chunking::Structure;
 
 /// In how many bytes of a page its encoding is declared.
@@ -28,8 +30,8 @@ impl Reader for TextReader {
         structure(name).is_some()
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
-        let structure = structure(&file.name).ok_or(ReadError::Unknown)?;
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
+        let structure = structure(&file.name).ok_or(ReaderError::Unknown)?;
         blocking(move || {
             let text = decoded(&file.bytes, None)?;
             let title = match structure {
@@ -78,10 +80,10 @@ fn first_heading(text: &str) -> Option<String> {
 pub(super) fn decoded(
     bytes: &[u8],
     declared: Option<&'static Encoding>,
-) -> Result<String, ReadError> {
+) -> Result<String, ReaderError> {
     let marked = Encoding::for_bom(bytes).map(|(encoding, _)| encoding);
     if marked.is_none() && bytes.contains(&0) {
-        return Err(ReadError::NotText);
+        return Err(ReaderError::NotText);
     }
     if let Some(encoding) = marked.or(declared.filter(|encoding| *encoding != encoding_rs::UTF_8)) {
         return Ok(encoding.decode(bytes).0.into_owned());

@@ -24,7 +24,7 @@ pub enum Expansion {
 }
 
 impl Expansion {
-    /// What a model is asked.
+    /// The question to a model.
     pub(super) fn prompt(&self, question: &str) -> String {
         match self {
             Self::Paraphrases(count) => {
@@ -41,7 +41,7 @@ impl Expansion {
         }
     }
 
-    /// What is searched for after this answer of a model. Each probe has half the weight of the question.
+    /// The probes after this answer of a model. Each has half the weight of the question.
     pub(super) fn read(&self, answer: &str) -> Vec<Probe> {
         let answer: String = answer.trim().chars().take(MAX_CHARS).collect();
         let mut probes: Vec<Probe> = match self {

@@ -145,7 +145,7 @@ impl Reranker for ModelReranker {
     }
 }
 
-/// What a model is asked about these passages.
+/// The question to a model about these passages.
 pub(super) fn prompt(question: &str, found: &[Found]) -> String {
     let mut asked = format!(
         "Which of these passages answer the question? Write the numbers of those that help, the best first, as in \

@@ -42,7 +42,7 @@ impl Stages {
     }
 }
 
-/// What a [`StagedSearch`] wants next.
+/// The next request of a [`StagedSearch`].
 #[derive(Clone, Debug)]
 pub enum Staged {
     /// A model is asked this, and its answer handed over by [`StagedSearch::answered`].
@@ -53,13 +53,13 @@ pub enum Staged {
 
 /// A search in stages, between two questions to a model. It is plain data, so a tool's continuation can hold it.
 ///
-/// Whoever carries it out calls [`next`](Self::next) until there is a result. A stage whose question was not answered is
+/// The caller carries it out, and calls [`next`](Self::next) until there is a result. A stage whose question was not answered is
 /// left out, and the result says so.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagedSearch {
     /// How many stages are done.
     done: usize,
-    /// What else is searched for, and whether it is a text like the answer.
+    /// The further probe, and whether it is a text like the answer.
     probes: Vec<(String, bool)>,
     /// The labels of the passages that the model was shown, and then those that it chose.
     shown: Vec<String>,
@@ -72,7 +72,7 @@ impl StagedSearch {
         Self::default()
     }
 
-    /// What comes next.
+    /// The next request.
     ///
     /// # Errors
     /// The errors of [`Searcher::search`].

@@ -16,7 +16,7 @@ use crate::{
 /// The number of chunks that a call returns: the default, and the maximum.
 const RESULTS: (u32, u32) = (5, 20);
 
-/// What a model reads where a call looks outside of the tool's documents.
+/// The answer to a call that looks outside of the tool's documents, for a model.
 const NOWHERE: &str = "There are no documents there.";
 
 const ABOUT: &str = "Searches documents and gives the passages that fit best, each with a label such as [k3f9a]. \

@@ -3,13 +3,13 @@
 use std::io::{Cursor, Write as _};
 
 use ghostlight_retrieval::{
-    readers::{ReadError, Readers, SourceFile},
+    readers::{ReaderError, Readers, SourceFile},
     terms::terms,
 };
 
 use crate::readers_give_text::docx;
 
-async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReadError> {
+async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReaderError> {
     let read = Readers::default().read(SourceFile::new(name, bytes)).await;
     read.map(|document| document.text)
 }

@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, io::Write as _, time::Instant};
 
 use ghostlight_retrieval::{
     citations::{DEFAULT_SUPPORT, Support, check},
-    readers::{PdfReader, ReadError, Readers, SourceFile, pdf_text, serve_pdf},
+    readers::{PdfReader, ReaderError, Readers, SourceFile, pdf_text, serve_pdf},
 };
 
 use crate::readers_give_text::docx;
 
-async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReadError> {
+async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<String, ReaderError> {
     let begun = Instant::now();
     let read = Readers::default().read(SourceFile::new(name, bytes)).await;
     assert!(begun.elapsed().as_secs() < 60, "{name}");
@@ -46,15 +46,15 @@ async fn an_archive_that_unpacks_to_anything_is_refused() {
     assert!(bomb.len() < 1 << 20);
     assert!(matches!(
         read("bomb.docx", bomb).await,
-        Err(ReadError::TooLarge(_))
+        Err(ReaderError::TooLarge(_))
     ));
     assert!(matches!(
         read("no.docx", "PK\u{3}\u{4}").await,
-        Err(ReadError::Malformed(_))
+        Err(ReaderError::Malformed(_))
     ));
     assert_eq!(
         read("old.docx", b"\xd0\xcf\x11\xe0rest").await,
-        Err(ReadError::Encrypted)
+        Err(ReaderError::Encrypted)
     );
     // An entity that would be a billion times itself is no name of XML's, and nothing is put in its place.
     let entity = docx("<w:p><w:r><w:t>a&lol;b</w:t></w:r></w:p>");
@@ -66,7 +66,7 @@ async fn a_table_whose_names_are_longer_than_its_values_is_bounded() {
     let table = format!("{}\n{}", "n".repeat(100_000), "1\n".repeat(1000));
     assert!(matches!(
         read("t.csv", table).await,
-        Err(ReadError::TooLarge(_))
+        Err(ReaderError::TooLarge(_))
     ));
     assert_eq!(
         read("quote.csv", "a,b\n\"open,1\n").await.unwrap(),
@@ -235,15 +235,15 @@ async fn whatever_becomes_of_the_process_is_an_error_of_one_file() {
     let text = "cat > /dev/null; echo noise; printf '\\000ghostlight pdf text\\000the text'";
     assert_eq!(read(text).await.unwrap(), "the text");
     let encrypted = "printf '\\000ghostlight pdf error\\000encrypted'";
-    assert_eq!(read(encrypted).await, Err(ReadError::Encrypted));
+    assert_eq!(read(encrypted).await, Err(ReaderError::Encrypted));
     let overflow = read("kill -SEGV $$").await;
     assert!(
-        matches!(overflow, Err(ReadError::Malformed(_))),
+        matches!(overflow, Err(ReaderError::Malformed(_))),
         "{overflow:?}"
     );
     let endless = read("printf '\\000ghostlight pdf text\\000'; yes").await;
     assert!(
-        matches!(endless, Err(ReadError::TooLarge(_))),
+        matches!(endless, Err(ReaderError::TooLarge(_))),
         "{endless:?}"
     );
     let none = Readers::none().with(PdfReader::new("/no/such/program", [""; 0]));

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use ghostlight_retrieval::{
     index::{DocumentStatus, Index, IndexError, Query, SyncOptions, SyncReport},
-    readers::{Document, ReadError, Reader, Readers, SourceFile},
+    readers::{Document, Reader, ReaderError, Readers, SourceFile},
 };
 
 use crate::folder::{Counting, Folder};
@@ -146,14 +146,14 @@ impl Reader for Shaky {
         true
     }
 
-    async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+    async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         let left = self
             .0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
                 left.checked_sub(1)
             });
         match left {
-            Ok(_) => Err(ReadError::Failed(String::from("not now"))),
+            Ok(_) => Err(ReaderError::Failed(String::from("not now"))),
             Err(_) => Ok(Document {
                 text: String::from_utf8(file.bytes).unwrap(),
                 ..Document::default()

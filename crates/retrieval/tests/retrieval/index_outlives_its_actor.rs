@@ -163,9 +163,9 @@ async fn a_file_that_is_no_index_is_left_as_it_is() {
     )
     .unwrap();
     let before = std::fs::read(&text).unwrap();
-    assert!(refused(text.clone()).await.contains("no index"));
+    assert!(refused(text.clone()).await.contains("not an index"));
     assert_eq!(std::fs::read(&text).unwrap(), before);
-    assert!(refused(folder.docs()).await.contains("no regular file"));
+    assert!(refused(folder.docs()).await.contains("not a regular file"));
 }
 
 #[cfg(unix)]

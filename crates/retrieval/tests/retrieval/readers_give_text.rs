@@ -4,10 +4,10 @@ use std::io::{Cursor, Write as _};
 
 use ghostlight_retrieval::{
     chunking::Structure,
-    readers::{Document, ReadError, Reader, Readers, SourceFile},
+    readers::{Document, Reader, ReaderError, Readers, SourceFile},
 };
 
-async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<Document, ReadError> {
+async fn read(name: &str, bytes: impl Into<Vec<u8>>) -> Result<Document, ReaderError> {
     Readers::default().read(SourceFile::new(name, bytes)).await
 }
 
@@ -36,7 +36,7 @@ async fn markdown_and_code_keep_their_structure() {
         read("README", "text").await.unwrap().structure,
         Structure::Text
     );
-    assert_eq!(read("photo.jpeg", "x").await, Err(ReadError::Unknown));
+    assert_eq!(read("photo.jpeg", "x").await, Err(ReaderError::Unknown));
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn encodings_are_recognised() {
     assert_eq!(read("a.txt", b"Z\xfcrich").await.unwrap().text, "Zürich");
     assert_eq!(
         read("a.txt", b"\x00\x01\x02").await,
-        Err(ReadError::NotText)
+        Err(ReaderError::NotText)
     );
 }
 
@@ -104,7 +104,7 @@ async fn a_reader_of_ones_own_goes_first_and_may_panic() {
         fn reads(&self, name: &str) -> bool {
             name.ends_with(".md")
         }
-        async fn read(&self, file: SourceFile) -> Result<Document, ReadError> {
+        async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
             assert!(file.bytes.is_empty(), "a bug of its own");
             Ok(Document {
                 text: String::from("own"),
@@ -123,7 +123,7 @@ async fn a_reader_of_ones_own_goes_first_and_may_panic() {
     );
     let gave_up = readers.read(SourceFile::new("a.md", "x")).await;
     assert!(
-        matches!(gave_up, Err(ReadError::Malformed(_))),
+        matches!(gave_up, Err(ReaderError::Malformed(_))),
         "{gave_up:?}"
     );
 }

@@ -101,7 +101,7 @@ async fn a_query_that_writes_or_does_not_fit_is_refused_and_changes_nothing() {
         ("ATTACH 'other.db' AS other", "two columns"),
         ("SELECT slug, body FROM missing", "no such table"),
         ("SELECT 'same', title FROM notes", "stands in two rows"),
-        ("SELECT slug, 1 FROM notes", "is no text"),
+        ("SELECT slug, 1 FROM notes", "is not text"),
         ("SELECT 1.5, body FROM notes", "whole number"),
     ] {
         let error = sync(&index, &Rows::new(&path, select)).await.unwrap_err();

@@ -7,7 +7,7 @@ use std::sync::{
 
 use ghostlight_retrieval::{
     index::{Index, IndexError, Query, Reading, Source, SourceEntry, SyncOptions, SyncReport},
-    readers::ReadError,
+    readers::ReaderError,
 };
 
 /// A source of one document, which answers as it is told to and keeps the tags that it was given.
@@ -39,7 +39,7 @@ impl Source for Served {
         _: &SourceEntry,
         tag: Option<&str>,
         _: &SyncOptions,
-    ) -> Result<Reading, ReadError> {
+    ) -> Result<Reading, ReaderError> {
         self.tags.lock().unwrap().push(tag.map(str::to_owned));
         let fails = |left: usize| left.checked_sub(1);
         let failed = self

@@ -158,7 +158,7 @@ pub(super) fn extended(agent: &Agent, headers: &HeaderMap) -> Result<AgentCard, 
     }
 }
 
-/// Who reads a card.
+/// The readers of a card.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     ToAll,

@@ -57,7 +57,7 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ProtocolError> {
     let parsed = crate::body::json(body).and_then(serde_json::from_value);
     parsed.map_err(|error| match error.classify() {
         serde_json::error::Category::Data => ProtocolError::invalid(format!("the body: {error}")),
-        _ => ProtocolError::new(ErrorCode::Parse, format!("the body is no JSON: {error}")),
+        _ => ProtocolError::new(ErrorCode::Parse, format!("the body is not JSON: {error}")),
     })
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{card, following::Following, http_json::sent, tasks::Agent};
 use crate::sse::Place;
 
-/// What a method comes to.
+/// The result of a method.
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Done {
     /// Its result.

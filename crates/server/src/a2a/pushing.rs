@@ -102,7 +102,7 @@ impl Agent {
         self.may_run()?;
         let (run, row) = self.run(&config.task_id).await?;
         self.check_push(&config)?;
-        // Earlier events are no news to it.
+        // Earlier events are not news to it.
         let after = self.seen(&run, &row, None).await?.last;
         self.push((&run, &row), config, after).await
     }

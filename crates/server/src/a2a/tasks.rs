@@ -8,7 +8,7 @@ use ghostlight_a2a::{
     translation::{TaskReader, question_of, turn_of},
 };
 use ghostlight_actors::{
-    actor::{AnswerError, Run, SystemError},
+    actor::{Run, SystemError},
     contract::{RunRow, RunStatus},
     vocabulary::{Digest, OperationId, Question, QuestionKind, RunId, SessionId},
 };
@@ -123,7 +123,7 @@ impl Agent {
         until: Option<Place>,
     ) -> Result<Seen, ProtocolError> {
         let failed = |error: SystemError| refused(&error.into());
-        // A run without a session is no task.
+        // A run without a session is not a task.
         let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
         let id = row.session.as_ref().ok_or_else(none)?;
         let message = self.message_of(run, row).await?;
@@ -191,7 +191,7 @@ impl Agent {
         run: &Run,
         row: &RunRow,
     ) -> Result<String, ProtocolError> {
-        // A run without a session is no task.
+        // A run without a session is not a task.
         let none = || ProtocolError::new(ErrorCode::TaskNotFound, "there is no such task");
         let id = row.session.as_ref().ok_or_else(none)?;
         let session = self.asked.system.session(id.team.clone(), id.key.clone());
@@ -281,10 +281,7 @@ impl Agent {
         match run.answer(*operation, value).await {
             Ok(()) => {}
             // Another client has answered first.
-            Err(SystemError::Answer {
-                error: AnswerError::NotOpen { .. },
-                ..
-            }) if named.is_some() => {}
+            Err(SystemError::Answer { error, .. }) if named.is_some() && error.is_settled() => {}
             Err(error) => return Err(refused(&error.into())),
         }
         Ok(self.goes_on(&run, seen, false))

@@ -20,7 +20,7 @@ pub(super) struct Told {
     pub(super) subagent_run_id: Option<String>,
 }
 
-/// What happened. The names are the protocol's.
+/// The event. The names are the protocol's.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(
     tag = "type",

@@ -36,7 +36,7 @@ pub(super) struct RunAgentInput {
     /// The client's tools.
     #[serde(default)]
     pub(super) tools: Option<Vec<Tool>>,
-    /// What the agent should know besides the conversation.
+    /// The context that the agent should know besides the conversation.
     #[serde(default)]
     context: Option<Vec<Context>>,
     /// Answers to interrupts.
@@ -103,7 +103,7 @@ pub(super) enum Answer {
     Result(Value),
 }
 
-/// What a request wants.
+/// The kind of a request.
 #[derive(Debug)]
 pub(super) enum Wanted {
     /// To say a turn.
@@ -121,7 +121,7 @@ impl RunAgentInput {
         tools.map(|tool| tool.name.clone()).collect()
     }
 
-    /// What the request wants of the thread.
+    /// The change that the request asks of the thread.
     pub(super) fn wanted(&self) -> Result<Wanted, Problem> {
         let answers = self.answers()?;
         let parts = self.said()?;
@@ -232,7 +232,7 @@ impl Tool {
         if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
             let name: String = name.chars().take(64).collect();
             return Err(Problem::invalid(format!(
-                "{name:?} is no name of a tool: it has 1 to 64 of A-Z a-z 0-9 _ -"
+                "{name:?} is not a name of a tool: it has 1 to 64 of A-Z a-z 0-9 _ -"
             )));
         }
         let schema = self.parameters.clone().filter(Value::is_object);

@@ -18,7 +18,7 @@ use axum::{
 };
 use futures_util::stream::{self, Stream};
 use ghostlight_actors::{
-    actor::{AnswerError, Run, SystemError},
+    actor::{Run, SystemError},
     contract::RunStatus,
     session::Turn,
     vocabulary::{Event as Recorded, EventRecord, QuestionKind, RunId, Scope as State, SessionId},
@@ -261,11 +261,8 @@ impl Thread {
                 .await
             {
                 // Another client has answered first.
-                Ok(())
-                | Err(SystemError::Answer {
-                    error: AnswerError::NotOpen { .. } | AnswerError::Over { .. },
-                    ..
-                }) => {}
+                Ok(()) => {}
+                Err(SystemError::Answer { error, .. }) if error.is_settled() => {}
                 Err(error) => return Err(Refusal::Run(error.into())),
             }
         }

@@ -1,4 +1,4 @@
-//! What a model says, from previews and from the record.
+//! The text of a model's answer, from previews and from the record.
 
 use super::event::Event;
 

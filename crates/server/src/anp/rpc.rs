@@ -26,7 +26,7 @@ const MAX_ID: usize = 150;
 pub(super) struct Request {
     /// `2.0`.
     jsonrpc: String,
-    /// What the answer is known by.
+    /// The identity of the answer.
     #[serde(default)]
     id: Value,
     /// `ask`.
@@ -36,7 +36,7 @@ pub(super) struct Request {
     params: Value,
 }
 
-/// What is asked.
+/// The question.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Ask {
@@ -89,13 +89,17 @@ pub(super) async fn answer(
 
 fn read(body: &[u8]) -> Result<Request, Fault> {
     let value = crate::body::json(body)
-        .map_err(|error| Fault::new(-32700, format!("the body is no JSON: {error}")))?;
+        .map_err(|error| Fault::new(-32700, format!("the body is not JSON: {error}")))?;
     if !value.is_object() {
         let detail = "a request is one object; several at once are not taken";
         return Err(Fault::new(-32600, detail));
     }
-    let request: Request = serde_json::from_value(value)
-        .map_err(|error| Fault::new(-32600, format!("this is no request of JSON-RPC: {error}")))?;
+    let request: Request = serde_json::from_value(value).map_err(|error| {
+        Fault::new(
+            -32600,
+            format!("this is not a request of JSON-RPC: {error}"),
+        )
+    })?;
     let is_one = request.jsonrpc == "2.0" && !request.id.is_object() && !request.id.is_array();
     is_one.then_some(request).ok_or_else(|| {
         Fault::new(

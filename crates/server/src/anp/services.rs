@@ -12,13 +12,13 @@ use crate::{
     problem::Problem,
 };
 
-/// What a client looks for.
+/// A client's search.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
     /// The type.
     r#type: Option<String>,
-    /// What it can do, all of it; several words are separated by commas.
+    /// The capabilities, all of which it must have; several words are separated by commas.
     capabilities: Option<String>,
     /// The most services of a list, which are then those with the highest scores, the best first.
     limit: Option<usize>,

@@ -67,7 +67,7 @@ struct Me {
 /// A quota and its standing.
 #[derive(Debug, Serialize, JsonSchema)]
 struct QuotaView {
-    /// What the quota belongs to: `key`, `subject` or `tenant`.
+    /// The owner of the quota: `key`, `subject` or `tenant`.
     whose: &'static str,
     /// The quota as text, such as `100turns/3600s`, `5000tokens/60s` or `2.5cost/86400s`.
     quota: String,
@@ -116,7 +116,7 @@ enum Whose {
     Key,
 }
 
-/// What was reset.
+/// The quotas that were reset.
 #[derive(Serialize, JsonSchema)]
 struct Reset {
     /// How many quotas had something taken, and are whole again.

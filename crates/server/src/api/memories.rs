@@ -1,4 +1,4 @@
-//! What agents remember between runs.
+//! The memories of agents between runs.
 
 use std::collections::BTreeSet;
 
@@ -132,7 +132,7 @@ struct ItemsQuery {
     limit: Option<usize>,
 }
 
-/// What a memory holds in a scope.
+/// The content of a memory in a scope.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Items {
     /// The items, each with `id`, `kind`, `content`, `tags`, `importance`, `pinned`, `updated_at` and more.
@@ -150,8 +150,8 @@ async fn stored(
 ) -> Result<StoredMemory, Problem> {
     asked.state.check_team(team)?;
     let everybody = |key: String| SessionId {
-        team: team.to_owned(),
-        key,
+        team: team.into(),
+        key: key.into(),
     };
     let is_operator = asked.caller == Caller::Operator;
     let named = scope.unwrap_or(if is_operator { "app" } else { "user" });

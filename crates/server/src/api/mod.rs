@@ -1,6 +1,8 @@
 //! The JSON interface: sessions, runs, events and questions as the engine knows them.
 
 mod asked;
+#[cfg(feature = "evals")]
+mod evaluations;
 mod events;
 mod load;
 mod me;
@@ -22,6 +24,8 @@ use crate::{
 };
 
 pub(crate) use asked::Asked;
+#[cfg(feature = "evals")]
+pub(crate) use evaluations::Scored;
 pub(crate) use events::Readings;
 #[cfg(all(feature = "deliveries", feature = "memory"))]
 pub(crate) use memories::names as memory_names;
@@ -43,6 +47,8 @@ pub(crate) fn endpoints(endpoints: Endpoints) -> Endpoints {
     let endpoints = me::endpoints(endpoints);
     #[cfg(feature = "memory")]
     let endpoints = memories::endpoints(endpoints);
+    #[cfg(feature = "evals")]
+    let endpoints = evaluations::endpoints(endpoints);
     let endpoints = teams::endpoints(endpoints);
     let endpoints = sessions::endpoints(endpoints);
     let endpoints = runs::endpoints(endpoints);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::{Json, http::StatusCode};
 use ghostlight_actors::{
-    actor::{Fork, SessionQuery, SystemError, pinned_team},
+    actor::{Fork, Run, SessionQuery, SystemError, pinned_team},
     contract::{RunFilter, RunRow, RunStatus},
     definition::TeamSpec,
     run::{Recorded, operations::Allowance},
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::{
     ADMIN, Asked, GET, POST, READ, RUN, events,
+    turns::{WaitQuery, awaited, stands},
     views::{End, QuestionView, RunView, Shown},
 };
 use crate::{
@@ -42,7 +43,14 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
         )
         .asks::<ListQuery>()
         .gives::<Page>()
-        .add(GET, "/api/v1/runs/{run}", READ, "How a run stands.", one)
+        .add(
+            GET,
+            "/api/v1/runs/{run}",
+            READ,
+            "How a run stands, now or with `wait` as soon as it ends or asks something.",
+            one,
+        )
+        .asks::<WaitQuery>()
         .gives::<Details>()
         .add(
             GET,
@@ -278,7 +286,7 @@ async fn sessions_of(
 
 /// Whether a text in small letters occurs in the names of a run.
 fn has_text(row: &RunRow, text: &str) -> bool {
-    let key = row.session.as_ref().map(|session| session.key.as_str());
+    let key = row.session.as_ref().map(|session| &*session.key);
     let names = [
         row.title.as_str(),
         row.team.as_str(),
@@ -333,31 +341,20 @@ async fn forked_from(asked: &Asked, run: RunId) -> Result<Option<ForkedFrom>, Pr
     }))
 }
 
-async fn one(asked: Asked, Path(id): Path<String>) -> Result<Json<Details>, Problem> {
+async fn one(
+    asked: Asked,
+    Path(id): Path<String>,
+    Query(query): Query<WaitQuery>,
+) -> Result<Json<Details>, Problem> {
     let (run, row) = asked.run(&id).await?;
-    let end = match row.status {
-        status if status.is_ended() && status != RunStatus::Continued => Some(run.outcome().await),
-        RunStatus::Parked => Some(run.outcome().await),
-        _ => None,
-    };
-    let end = match end {
-        None => None,
-        Some(Ok(outcome)) => Some(End::of_outcome(&outcome)),
-        Some(Err(SystemError::Failed { error, .. } | SystemError::Parked { error, .. })) => {
-            Some(End::of_error(&error))
-        }
-        Some(Err(error)) => return Err(error.into()),
-    };
-    let waits = row.status == RunStatus::Waiting;
-    let questions = if waits {
-        run.questions().await?
-    } else {
-        Vec::new()
+    let (row, end, questions) = match query.longest() {
+        None => stands(&run, row).await?,
+        Some(longest) => awaited(&asked, &run, longest).await?,
     };
     Ok(Json(Details {
         run: RunView::of(&row, &asked.caller),
         end,
-        questions: QuestionView::all(questions),
+        questions,
         forked: forked_from(&asked, row.run).await?,
         allowance: run.budget().await?,
     }))
@@ -459,7 +456,7 @@ async fn cancel(
 
 /// The operation that a text names.
 pub(super) fn operation(text: &str) -> Result<OperationId, Problem> {
-    let fault = |_| Problem::invalid(format!("{text:?} is no operation, such as 0.0.3"));
+    let fault = |_| Problem::invalid(format!("{text:?} is not an operation, such as 0.0.3"));
     text.parse().map_err(fault)
 }
 
@@ -494,7 +491,7 @@ async fn steer(
     Ok(StatusCode::ACCEPTED)
 }
 
-fn error_of(run: &ghostlight_actors::actor::Run) -> Problem {
+fn error_of(run: &Run) -> Problem {
     Problem::conflict(format!(
         "run {} has ended: say a turn to its session",
         run.id()

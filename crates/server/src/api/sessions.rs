@@ -5,13 +5,16 @@ use axum::{
     http::{HeaderName, HeaderValue, header},
     response::{IntoResponse as _, Response},
 };
-use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
+};
 use ghostlight_actors::{
     actor::{Session, SessionQuery},
     contract::SessionRow,
     safety,
     session::LoggedTurn,
-    vocabulary::{ArtifactInfo, Message, Scope},
+    vocabulary::{ArtifactInfo, Data, DataSource, Message, Scope},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +22,7 @@ use serde_json::Value;
 
 use super::{
     Asked, GET, POST, READ, RUN,
-    turns::{self, TurnBody, TurnQuery, TurnView},
+    turns::{self, TurnBody, TurnView, WaitQuery},
     views::{SessionName, Shown},
 };
 use crate::{
@@ -55,7 +58,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
             "Says a turn: answers when it is recorded, or waits (`wait`), or streams (`Accept: text/event-stream`).",
             turns::say,
         )
-        .asks::<TurnQuery>()
+        .asks::<WaitQuery>()
         .takes::<TurnBody>()
         .gives::<TurnView>()
         .add(
@@ -84,6 +87,13 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
             artifact,
         )
         .asks::<ArtifactQuery>()
+        .add(
+            GET,
+            "/api/v1/sessions/{team}/{key}/turns/{number}/files/{place}",
+            READ,
+            "A file of a turn, by its place among the turn's `files`, from 0.",
+            file,
+        )
 }
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -334,10 +344,38 @@ async fn artifact(
     let found = session.artifact(scope, &name, query.version).await?;
     let artifact = found.ok_or_else(|| Problem::not_found(format!("artifact {name:?}")))?;
     let content = bytes::Bytes::from_owner(artifact.content);
+    let mut response = saved(content, &artifact.info.media_type);
+    response.headers_mut().insert(
+        HeaderName::from_static("x-artifact-version"),
+        HeaderValue::from(artifact.info.version),
+    );
+    Ok(response)
+}
+
+async fn file(
+    asked: Asked,
+    Path((team, key, number, place)): Path<(String, String, u64, usize)>,
+) -> Result<Response, Problem> {
+    let found = session(&asked, Path((team, key)))?
+        .file(number, place)
+        .await?;
+    let none = || Problem::not_found(format!("file {place} of turn {number}"));
+    let Data {
+        source, media_type, ..
+    } = found.ok_or_else(none)?;
+    // The server opens no address that a caller gave.
+    let DataSource::Base64(text) = source else {
+        return Err(none());
+    };
+    let content = STANDARD.decode(text.trim()).map_err(|_| none())?;
+    Ok(saved(content.into(), &media_type))
+}
+
+/// Bytes that an agent or a caller wrote: a browser is to show a picture or save a file, and never to run it.
+fn saved(content: bytes::Bytes, media_type: &str) -> Response {
     let mut response = content.into_response();
     let headers = response.headers_mut();
-    // Agents write artifacts: a browser is to save one, and never to run it.
-    let kind = HeaderValue::from_str(&artifact.info.media_type);
+    let kind = HeaderValue::from_str(media_type);
     let unknown = HeaderValue::from_static("application/octet-stream");
     headers.insert(header::CONTENT_TYPE, kind.unwrap_or(unknown));
     headers.insert(
@@ -350,9 +388,5 @@ async fn artifact(
     );
     let sandbox = HeaderValue::from_static("sandbox; default-src 'none'");
     headers.insert(header::CONTENT_SECURITY_POLICY, sandbox);
-    headers.insert(
-        HeaderName::from_static("x-artifact-version"),
-        HeaderValue::from(artifact.info.version),
-    );
-    Ok(response)
+    response
 }

@@ -10,6 +10,7 @@ use axum::{
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     actor::{Run, SystemError},
+    contract::{RunRow, RunStatus},
     session::Turn,
     vocabulary::{
         Budget, Data, DataSource, Message, Part, Role, RunId, SessionId, Timestamp, check_link,
@@ -99,9 +100,16 @@ impl File {
 
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct TurnQuery {
-    /// How many seconds to wait for the run's end; without it the response comes when the turn is recorded.
+pub(super) struct WaitQuery {
+    /// The longest wait in seconds for the run's end or its question; without it the response comes at once.
     wait: Option<u32>,
+}
+
+impl WaitQuery {
+    pub(super) fn longest(&self) -> Option<Duration> {
+        let seconds = self.wait?;
+        Some(Duration::from_secs(seconds.into()))
+    }
 }
 
 /// A recorded turn, with its result if the request waited for it.
@@ -222,7 +230,7 @@ impl Asked {
 pub(super) async fn say(
     asked: Asked,
     Path((team, key)): Path<(String, String)>,
-    Query(query): Query<TurnQuery>,
+    Query(query): Query<WaitQuery>,
     headers: HeaderMap,
     Body(body): Body<TurnBody>,
 ) -> Result<Response, Problem> {
@@ -236,10 +244,7 @@ pub(super) async fn say(
     if streams {
         return Ok(events::stream(&asked.state, run.events(), None));
     }
-    let wait = query
-        .wait
-        .map(|seconds| Duration::from_secs(seconds.into()));
-    answer(&asked, &run, wait).await
+    answer(&asked, &run, query.longest()).await
 }
 
 /// The response to a turn, after at most this time.
@@ -248,22 +253,10 @@ pub(crate) async fn answer(
     run: &Run,
     most: Option<Duration>,
 ) -> Result<Response, Problem> {
-    let mut view = None;
-    if let Some(most) = most {
-        view = Some(wait(&asked.state, run, most, &[]).await);
-    }
-    let row = run.status().await?;
-    let (mut end, mut questions) = (None, Vec::new());
-    match view {
-        Some(Ok(Waited::Ended(outcome, _))) => end = Some(End::of_outcome(&outcome)),
-        Some(Ok(Waited::Asks(open))) => questions = QuestionView::all(open),
-        Some(Ok(Waited::GoesOn)) | None => {}
-        // A run that ended badly is no failure of the request.
-        Some(Err(problem)) if row.status.is_ended() || problem.word() == "conflict" => {
-            end = Some(End::of_error(&problem.detail()));
-        }
-        Some(Err(problem)) => return Err(problem),
-    }
+    let (row, end, questions) = match most {
+        None => (run.status().await?, None, Vec::new()),
+        Some(most) => awaited(asked, run, most).await?,
+    };
     let place = format!("/api/v1/runs/{}", row.run);
     let status = if end.is_some() {
         StatusCode::OK
@@ -281,4 +274,50 @@ pub(crate) async fn answer(
         response.headers_mut().insert(header::LOCATION, place);
     }
     Ok(response)
+}
+
+/// A run with its result, if it has ended or is parked, and its open questions.
+pub(super) async fn stands(
+    run: &Run,
+    row: RunRow,
+) -> Result<(RunRow, Option<End>, Vec<QuestionView>), Problem> {
+    let end = match row.status {
+        status if status.is_ended() && status != RunStatus::Continued => Some(run.outcome().await),
+        RunStatus::Parked => Some(run.outcome().await),
+        _ => None,
+    };
+    let end = match end {
+        None => None,
+        Some(Ok(outcome)) => Some(End::of_outcome(&outcome)),
+        Some(Err(SystemError::Failed { error, .. } | SystemError::Parked { error, .. })) => {
+            Some(End::of_error(&error))
+        }
+        Some(Err(error)) => return Err(error.into()),
+    };
+    let questions = match row.status {
+        RunStatus::Waiting => run.questions().await?,
+        _ => Vec::new(),
+    };
+    Ok((row, end, QuestionView::all(questions)))
+}
+
+/// The same, as soon as it has ended or asks something, after this time at the latest.
+pub(super) async fn awaited(
+    asked: &Asked,
+    run: &Run,
+    most: Duration,
+) -> Result<(RunRow, Option<End>, Vec<QuestionView>), Problem> {
+    let waited = wait(&asked.state, run, most, &[]).await;
+    let row = run.status().await?;
+    let (end, questions) = match waited {
+        Ok(Waited::Ended(outcome, _)) => (Some(End::of_outcome(&outcome)), Vec::new()),
+        Ok(Waited::Asks(open)) => (None, QuestionView::all(open)),
+        Ok(Waited::GoesOn) => return stands(run, row).await,
+        // A run that ended badly is not a failure of the request.
+        Err(problem) if row.status.is_ended() || problem.word() == "conflict" => {
+            (Some(End::of_error(&problem.detail())), Vec::new())
+        }
+        Err(problem) => return Err(problem),
+    };
+    Ok((row, end, questions))
 }

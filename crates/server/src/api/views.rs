@@ -60,7 +60,7 @@ impl SessionName {
     /// The session as this caller names it; by its whole key, where it is outside of the caller's space.
     pub(crate) fn of(session: &SessionId, caller: &Caller) -> Self {
         Self {
-            team: session.team.clone(),
+            team: session.team.to_string(),
             key: caller.key_of(session).unwrap_or(&session.key).to_owned(),
         }
     }

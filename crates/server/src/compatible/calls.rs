@@ -1,7 +1,7 @@
 //! Calls of a client's tools: they are questions of a run, and the client's results are the answers.
 
 use ghostlight_actors::{
-    actor::{AnswerError, SystemError},
+    actor::SystemError,
     vocabulary::{OperationId, RunId, ToolCall},
 };
 
@@ -26,7 +26,7 @@ fn asker(id: &str) -> Option<(RunId, OperationId)> {
     Some((run.parse().ok()?, operation.parse().ok()?))
 }
 
-/// The arguments of a call as JSON text; arguments that are no object become an empty one.
+/// The arguments of a call as JSON text; arguments that are not an object become an empty one.
 pub(super) fn arguments(call: &ToolCall) -> String {
     match call.arguments.value() {
         Ok(value) if value.is_object() => value.to_string(),
@@ -90,10 +90,7 @@ pub(super) async fn go_on(
         match run.answer(operation, answer).await {
             Ok(()) => {}
             // The request was sent again, and the run has its results.
-            Err(SystemError::Answer {
-                error: AnswerError::NotOpen { .. } | AnswerError::Over { .. },
-                ..
-            }) => {}
+            Err(SystemError::Answer { error, .. }) if error.is_settled() => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -108,8 +105,8 @@ mod tests {
     #[test]
     fn an_id_of_a_call_names_its_run_and_its_operation() {
         let session = ghostlight_actors::vocabulary::SessionId {
-            team: "t".to_owned(),
-            key: "s".to_owned(),
+            team: "t".into(),
+            key: "s".into(),
         };
         let (run, operation) = (RunId::of_turn(&session, "1"), "3.0.12".parse().unwrap());
         let id = call_id(run, operation);

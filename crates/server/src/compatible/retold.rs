@@ -1,8 +1,8 @@
-//! What a client has of a run's text, for interfaces in which nothing that was sent can be taken back.
+//! The part of a run's text that a client has, for interfaces in which nothing that was sent can be taken back.
 
 use ghostlight_actors::actor::TextDelta;
 
-/// What stands between two messages.
+/// The separator between two messages.
 const BREAK: &str = "\n\n";
 
 /// The text that was sent, and the attempt of a model call that tells its message again.
@@ -16,7 +16,7 @@ pub(super) struct Retold {
 }
 
 impl Retold {
-    /// What is to be sent of a piece; `None` while it only says again what was sent.
+    /// The part of a piece that is to be sent; `None` while it only says again what was sent.
     pub(super) fn piece(&mut self, piece: TextDelta) -> Option<String> {
         if piece.restarts {
             self.again = Some(String::new());
@@ -44,7 +44,7 @@ impl Retold {
         Some(text)
     }
 
-    /// What is still to be sent when nothing more comes: a message that was told again, and is shorter than before.
+    /// The rest to be sent when nothing more comes: a message that was told again, and is shorter than before.
     pub(super) fn end(&mut self) -> Option<String> {
         let again = self.again.take()?;
         let is_there = again.is_empty() || self.sent.ends_with(&again);

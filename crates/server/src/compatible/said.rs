@@ -1,9 +1,11 @@
 //! Messages and items of clients, of either interface.
 
+use std::borrow::Cow;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     safety::sanitize,
-    vocabulary::{Data, DataSource, Part, ToolDefinition, check_link},
+    vocabulary::{Data, DataSource, Part, ToolDefinition, check_link, legal_parameters},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,7 +23,7 @@ pub(super) struct Said {
     /// user, assistant, system, developer or tool.
     pub(super) role: String,
     pub(super) content: Content,
-    /// The type of an item that is no message: `function_call` or `function_call_output`.
+    /// The type of an item that is not a message: `function_call` or `function_call_output`.
     r#type: Option<String>,
     /// The calls of an assistant's message.
     tool_calls: Option<Vec<Value>>,
@@ -36,7 +38,7 @@ pub(super) struct Said {
     output: Option<Value>,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(super) enum Content {
@@ -315,7 +317,7 @@ fn tool(tool: &Value) -> Result<ToolDefinition, Problem> {
     let fits = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !(1..=64).contains(&name.len()) || !name.chars().all(fits) {
         return Err(Problem::invalid(format!(
-            "{name:?} is no name of a tool: it has 1 to 64 of A-Z a-z 0-9 _ -"
+            "{name:?} is not a name of a tool: it has 1 to 64 of A-Z a-z 0-9 _ -"
         )));
     }
     let schema = [&tool["parameters"], &tool["input_schema"]]
@@ -331,7 +333,10 @@ fn tool(tool: &Value) -> Result<ToolDefinition, Problem> {
 
 /// The definition of a client's tool. Its texts come from outside, and stand beside the agent's own instructions.
 pub(crate) fn clients_tool(name: &str, about: &str, schema: Value) -> ToolDefinition {
-    ToolDefinition::new(name, sanitize(about)).parameters(clean(schema))
+    let schema = clean(schema);
+    let legal = legal_parameters(&schema).map(Cow::into_owned);
+    // A tool that no model can call is left out when the model is asked, with a warning.
+    ToolDefinition::new(name, sanitize(about)).parameters(legal.unwrap_or(schema))
 }
 
 /// A schema with sanitised texts. Its keys stay: they are the names of arguments.

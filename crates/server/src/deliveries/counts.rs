@@ -1,9 +1,8 @@
-//! What became of messages, for the metrics of the server.
+//! The counts of messages by their result, for the metrics of the server.
 
-use std::{
-    fmt::Write as _,
-    sync::atomic::{AtomicI64, AtomicU64, Ordering},
-};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use crate::metrics::single;
 
 /// Counts since the process began; each server that shares a store counts its own part of the work.
 #[derive(Debug, Default)]
@@ -45,37 +44,29 @@ impl Counts {
         let mut text = String::new();
         let counters = [
             (
-                "delivered_total",
+                "ghostlight_deliveries_delivered_total",
                 "Messages that arrived at their receivers.",
                 &self.delivered,
             ),
             (
-                "failed_total",
+                "ghostlight_deliveries_failed_total",
                 "Attempts to post a message that failed.",
                 &self.failed,
             ),
             (
-                "given_up_total",
+                "ghostlight_deliveries_given_up_total",
                 "Messages that did not arrive and are posted no more.",
                 &self.given_up,
             ),
         ];
         for (name, help, counter) in counters {
             let value = counter.load(Ordering::Relaxed);
-            describe(&mut text, name, help, "counter", value);
+            single(&mut text, name, help, "counter", value);
         }
         let pending = self.pending.load(Ordering::Relaxed);
         let help = "Messages that are posted now, or wait for their next attempt.";
-        describe(&mut text, "pending", help, "gauge", pending);
+        let name = "ghostlight_deliveries_pending";
+        single(&mut text, name, help, "gauge", pending);
         text
     }
-}
-
-fn describe(text: &mut String, name: &str, help: &str, kind: &str, value: impl std::fmt::Display) {
-    let name = format!("ghostlight_deliveries_{name}");
-    // Writing to a text cannot fail.
-    let _ = write!(
-        text,
-        "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n"
-    );
 }

@@ -55,7 +55,7 @@ enum Attempt {
     Failed(String),
 }
 
-/// What became of a change to a subscription.
+/// The result of a change to a subscription.
 enum Put {
     Done,
     /// Another server has changed it first.
@@ -346,7 +346,7 @@ impl Following {
     }
 }
 
-/// What is said to a person in a messenger, if anything.
+/// The message to a person in a messenger, if any.
 fn said(news: RunNews, message: &Value, to: &ChatRecipient) -> Option<Value> {
     let data = &message["data"];
     let (kind, text) = match news {

@@ -77,6 +77,8 @@ pub enum DeliveryError {
     Setting(String),
 }
 
+ghostlight_actors::parts_of_system_error!(DeliveryError);
+
 /// Posts what becomes of runs to other programs: a team's notifications, and the answers of webhooks that want them posted.
 ///
 /// A message is signed, and posted until its receiver answers with a status from 200 to 299, with growing pauses. A receiver
@@ -127,7 +129,7 @@ impl Deliveries {
         })))
     }
 
-    /// What became of messages since the process began, in the text format of Prometheus.
+    /// The counts of messages by their result since the process began, in the text format of Prometheus.
     pub(crate) fn metrics(&self) -> String {
         self.0.counts.text()
     }

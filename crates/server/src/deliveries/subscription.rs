@@ -16,7 +16,7 @@ use crate::sse::Place;
 const SCOPE: &str = "server-deliveries";
 const FOUND: &str = "server-deliveries-found";
 
-/// Who hears of a run.
+/// The receivers of news of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Recipient {
@@ -66,7 +66,7 @@ impl ChatRecipient {
     }
 }
 
-/// Who hears of a task of A2A, and how its client sees the task.
+/// The receivers of news of a task of A2A, and how its client sees the task.
 #[cfg(feature = "a2a")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct TaskRecipient {

@@ -108,7 +108,7 @@ impl Watching {
 
     async fn find_of(&mut self, team: &TeamSpec) -> Result<bool, StoreError> {
         let Some(until) = self.subscriptions.found(&team.name).await? else {
-            // The first time: earlier runs are no news. The System's clock may be behind the machine's by a moment.
+            // The first time: earlier runs are not news. The System's clock may be behind the machine's by a moment.
             let began = self.deliveries.0.began_ms + SKEW_MS - BEHIND_MS;
             self.subscriptions.put_found(&team.name, began).await?;
             return Ok(false);

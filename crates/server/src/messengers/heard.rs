@@ -47,7 +47,7 @@ impl Heard {
         })
     }
 
-    /// What was answered with this message.
+    /// The answer that was given with this message.
     pub(super) fn answer(&self, message: &str) -> Option<(RunId, OperationId, Value)> {
         let found = self
             .answers

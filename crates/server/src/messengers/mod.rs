@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use ghostlight_actors::{
-    actor::{AnswerError, Run, SystemError},
+    actor::{Run, SystemError},
     contract::StoreError,
     definition::{Messenger, MessengerForm, WebhookSignature},
     session::Turn,
@@ -47,7 +47,7 @@ const MAX_TEXT: usize = 64 << 10;
 /// How long a message waits for those before it in its session.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a bridge tells of its messenger.
+/// The news that a bridge tells of its messenger.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 enum Incoming {
@@ -57,7 +57,7 @@ enum Incoming {
         id: String,
         /// The chat.
         chat: String,
-        /// Who wrote it, as the messenger has checked.
+        /// Its writer, as the messenger has checked.
         sender: String,
         /// The text.
         text: String,
@@ -66,7 +66,7 @@ enum Incoming {
     Reaction {
         /// The chat.
         chat: String,
-        /// Who reacted.
+        /// The person who reacted.
         sender: String,
         /// The team's message: the `webhook-id` with which it was posted to the bridge.
         message: String,
@@ -78,7 +78,7 @@ enum Incoming {
     },
 }
 
-/// What became of a message.
+/// The result of a message.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Taken {
     /// The run that works on it.
@@ -302,11 +302,8 @@ impl Person {
         value: serde_json::Value,
     ) -> Result<(), Problem> {
         match run.answer(operation, value).await {
-            Ok(())
-            | Err(SystemError::Answer {
-                error: AnswerError::NotOpen { .. } | AnswerError::Over { .. },
-                ..
-            }) => Ok(()),
+            Ok(()) => Ok(()),
+            Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -56,7 +56,7 @@ pub(super) struct Text {
 /// The text of an update; `None` for one of another kind, such as a picture, an edit, or the words of a bot.
 ///
 /// # Errors
-/// The body is no update.
+/// The body is not an update.
 pub(super) fn text_of(body: &[u8]) -> Result<Option<Text>, serde_json::Error> {
     let update: Update = serde_json::from_slice(body)?;
     Ok(update.message.and_then(|written| {
@@ -70,7 +70,7 @@ pub(super) fn text_of(body: &[u8]) -> Result<Option<Text>, serde_json::Error> {
     }))
 }
 
-/// What is said to a person, as the bodies of calls; a long text is several.
+/// The message to a person, as the bodies of calls; a long text is several.
 pub(crate) fn calls(said: &Value) -> Vec<Value> {
     let number = |field: &str| {
         said[field]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::quota::{Measure, Quota};
 
-/// What one model call may cost, as far as that is known before it is made: some tokens, and a hundredth of the currency.
+/// The likely cost of one model call, as far as that is known before it is made: some tokens, and a hundredth of the currency.
 pub(super) const CALL: Use = Use {
     tokens: 4_096,
     cost_micros: 10_000,
@@ -22,7 +22,7 @@ pub(super) struct Bucket {
     /// The units that are left; negative if a run consumed more than its reservation.
     units: i64,
     at_ms: u64,
-    /// What turns have taken that is not settled yet: tokens and money until their runs have ended, a turn until it is
+    /// The part that turns have taken and that is not settled yet: tokens and money until their runs have ended, a turn until it is
     /// recorded. So a turn that is sent many times at once takes once.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reserved: BTreeMap<String, Reserved>,
@@ -46,7 +46,7 @@ fn is_one(requests: &u32) -> bool {
     *requests == 1
 }
 
-/// What a turn reserves, or its run has used.
+/// The amount that a turn reserves, or its run has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Use {
     pub(super) tokens: u64,

@@ -24,7 +24,7 @@ pub enum Measure {
     /// Tokens of model calls, of requests and responses together. They are reserved when a turn begins (what its budget
     /// allows, or 4,096, and beside others 4,096 at least, since a call may cost them) and settled when its run has ended.
     Tokens,
-    /// What model calls cost, in millionths of the currency of the models' prices. It is reserved when a turn begins (what
+    /// The cost of model calls, in millionths of the currency of the models' prices. It is reserved when a turn begins (what
     /// its budget allows, or a hundredth of the currency, and beside others that at least) and settled when its run has ended. Models without prices cost
     /// nothing.
     Cost,
@@ -156,7 +156,7 @@ impl FromStr for Quota {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is no quota: write it as 100/1h, 200000tokens/1d or 2.50cost/1d, with s, m, h, d or w"
+                "{text:?} is not a quota: write it as 100/1h, 200000tokens/1d or 2.50cost/1d, with s, m, h, d or w"
             )
         };
         let (amount, window) = text.split_once('/').ok_or_else(wrong)?;

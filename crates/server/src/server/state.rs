@@ -72,6 +72,8 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) added: Option<Added>,
     pub(crate) variables: Variables,
+    #[cfg(feature = "evals")]
+    pub(crate) evaluations: Vec<api::Scored>,
     /// Readings of trees, page by page.
     pub(crate) readings: api::Readings,
     pub(crate) stopping: CancellationToken,

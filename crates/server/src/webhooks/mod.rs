@@ -122,7 +122,7 @@ async fn receive(
 /// Slack).
 fn values(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
     let parsed = |json: &[u8]| {
-        body::json(json).map_err(|error| Problem::invalid(format!("the body is no JSON: {error}")))
+        body::json(json).map_err(|error| Problem::invalid(format!("the body is not JSON: {error}")))
     };
     if !body::is_form(headers) {
         return parsed(body);

@@ -191,7 +191,7 @@ async fn a_message_is_a_turn_and_sent_again_it_is_the_same_task() {
         // The task is the run, and its context the session.
         let run: RunId = text_at(&task, "/id").parse().unwrap();
         let row = desk.system.run(run).status().await.unwrap();
-        assert_eq!(row.session.unwrap().key, text_at(&task, "/contextId"));
+        assert_eq!(&*row.session.unwrap().key, text_at(&task, "/contextId"));
         // The next message of the context is the next turn of the session.
         let next = in_context(
             &text_at(&task, "/contextId"),
@@ -490,4 +490,58 @@ async fn tasks_are_listed_page_by_page() {
         let late = binding.ask(client, "ListTasks", late).await.unwrap();
         assert_eq!(late["totalSize"], 0);
     }
+}
+
+/// Scenario 18 of the field's conformance list, in each binding; the code of an unknown method is JSON-RPC's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_task_is_sent_streamed_continued_subscribed_to_again_and_cancelled() {
+    let desk = Desk::open().await;
+    let client = &desk.client;
+    for binding in ALL {
+        let said = |what: &str, text: &str| message(&format!("all-{what}-{binding:?}"), text);
+        let answered = binding.send(client, said("send", "hello")).await.unwrap();
+        assert_eq!(state(&answered), "completed", "{binding:?}");
+
+        // The stream ends where input is required, and the same task goes on.
+        let send = json!({ "message": said("twice", "twice") });
+        let told = follow(client, "/a2a/desk/message:stream", Some(send), None).await;
+        let task = told[0].data["task"].clone();
+        let last = state(&told.last().unwrap().data["statusUpdate"]);
+        assert_eq!(last, "input_required", "{binding:?}: {told:?}");
+        let more = to_task(&task, said("more", "one"));
+        let asks = binding.send(client, more).await.unwrap();
+        assert_eq!(
+            (state(&asks).as_str(), &asks["id"]),
+            ("input_required", &task["id"])
+        );
+
+        // Who subscribes again from the last event that it has gets the later ones, to the end.
+        let path = format!("/a2a/desk/tasks/{}:subscribe", text_at(&task, "/id"));
+        let had = told.last().unwrap().id.clone();
+        let (again, subscriber) = (path.clone(), client.clone());
+        let subscribed =
+            tokio::spawn(async move { follow(&subscriber, &again, None, had.as_deref()).await });
+        let cancelled = binding
+            .ask(client, "CancelTask", json!({ "id": task["id"] }))
+            .await
+            .unwrap();
+        assert_eq!(state(&cancelled), "canceled", "{binding:?}");
+        let subscribed = subscribed.await.unwrap();
+        let known: Vec<&Option<String>> = told.iter().map(|sent| &sent.id).collect();
+        let has_known = |sent: &Sent| sent.id.is_some() && known.contains(&&sent.id);
+        assert!(!subscribed.iter().any(has_known), "{subscribed:?}");
+        let last = subscribed.last().unwrap();
+        assert_eq!(state(&last.data["statusUpdate"]), "canceled", "{binding:?}");
+        let got = binding.ask(client, "GetTask", json!({ "id": task["id"] }));
+        assert_eq!(state(&got.await.unwrap()), "canceled");
+    }
+    let unknown = json!({ "jsonrpc": "2.0", "id": 5, "method": "SendLetter", "params": {} });
+    let refused = client
+        .request("POST", "/a2a/desk", VERSION, Some(&unknown.to_string()))
+        .await
+        .json();
+    assert_eq!(
+        (&refused["error"]["code"], &refused["id"]),
+        (&json!(-32601), &json!(5))
+    );
 }

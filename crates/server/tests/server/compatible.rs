@@ -68,7 +68,7 @@ async fn a_question_is_said_and_the_next_message_of_the_session_answers_it() {
     assert_eq!(
         log["turns"].as_array().unwrap().len(),
         1,
-        "an answer is no turn: {log}"
+        "an answer is not a turn: {log}"
     );
 }
 
@@ -341,6 +341,6 @@ async fn a_document_of_text_is_text_and_one_without_a_type_is_no_picture() {
         let body = json!({ "model": "desk", "messages": messages });
         let refused = desk.client.post("/v1/chat/completions", body).await;
         let told = refused.is(422).json().to_string();
-        assert!(told.contains("no address"), "{url}: {told}");
+        assert!(told.contains("cannot open the address"), "{url}: {told}");
     }
 }

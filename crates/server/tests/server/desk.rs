@@ -141,6 +141,14 @@ impl Desk {
         limits: SystemOptions,
         set_up: impl FnOnce(Server, &KeyFile) -> Server,
     ) -> Self {
+        Self::of(system(store, limits).await, set_up).await
+    }
+
+    /// A server of this System.
+    pub(crate) async fn of(
+        system: System,
+        set_up: impl FnOnce(Server, &KeyFile) -> Server,
+    ) -> Self {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -148,7 +156,6 @@ impl Desk {
         let folder = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&folder).unwrap();
         let keys = KeyFile::open(folder.join("keys.json"));
-        let system = system(store, limits).await;
         let server = Server::new(system.clone());
         let server = server.visibility("secret", ghostlight_server::Visibility::Private);
         let server = set_up(server, &keys);

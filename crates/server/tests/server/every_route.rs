@@ -19,6 +19,7 @@ use crate::{
     client::Client,
     deliveries::deliveries,
     desk::{Desk, text_at},
+    evaluations::evaluation,
     memories::remember,
 };
 
@@ -79,6 +80,8 @@ impl Hers {
     fn filled(&self, path: &str) -> String {
         let name = if path.starts_with("/api/v1/memories") {
             "memory"
+        } else if path.starts_with("/api/v1/evaluations") {
+            "polite"
         } else if path.starts_with("/hooks") {
             "mine"
         } else if path.starts_with("/messengers") {
@@ -91,6 +94,8 @@ impl Hers {
             .replace("{run}", &self.run)
             .replace("{operation}", &self.operation)
             .replace("{name}", name)
+            .replace("{number}", "1")
+            .replace("{place}", "0")
             .replace("{id}", &format!("resp_{}", self.run))
             .replace("{service}", &self.text.replace("pay", "poet"))
             .replace("{receiver}", "r")
@@ -126,6 +131,7 @@ async fn desk() -> (Desk, Vec<Endpoint>) {
                 .deliveries(deliveries(&["127.0.0.1"]))
                 .visibility("desk", Visibility::Internal)
                 .team_schema(json!({}))
+                .evaluation(evaluation())
                 .page(PAGE)
                 .service("/service", Scope::Run, service);
             endpoints = server.endpoints();

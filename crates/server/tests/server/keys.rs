@@ -121,7 +121,7 @@ async fn without_a_file_nobody_gets_in_and_a_damaged_one_opens_nothing() {
             .list()
             .unwrap_err()
             .to_string()
-            .contains("no file of keys")
+            .contains("not a file of keys")
     );
     assert!(
         desk.keys.add("ada", &[Scope::Read], None).is_err(),

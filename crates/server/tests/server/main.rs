@@ -24,7 +24,14 @@ mod comply;
 #[cfg(feature = "deliveries")]
 mod deliveries;
 mod desk;
-#[cfg(all(feature = "a2a", feature = "anp", feature = "memory"))]
+#[cfg(feature = "evals")]
+mod evaluations;
+#[cfg(all(
+    feature = "a2a",
+    feature = "anp",
+    feature = "evals",
+    feature = "memory"
+))]
 mod every_route;
 mod hostile;
 mod idle;
@@ -35,6 +42,7 @@ mod looking_in;
 mod memories;
 #[cfg(feature = "deliveries")]
 mod messengers;
+mod our_clients;
 mod owners;
 mod page;
 mod paging;

@@ -16,8 +16,8 @@ use crate::{
 /// Puts facts into a scope of the desk's memory.
 pub(crate) async fn remember(desk: &Desk, (key, scope): (&str, State), facts: &[&str]) {
     let session = SessionId {
-        team: "desk".to_owned(),
-        key: key.to_owned(),
+        team: "desk".into(),
+        key: key.into(),
     };
     let store = desk.system.store().clone();
     let memory = StoredMemory::new(store, Memory::new("memory"), &session, &scope).unwrap();

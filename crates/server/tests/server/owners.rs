@@ -19,6 +19,8 @@ fn filled(path: &str, run: &str) -> String {
         .replace("{key}", "s")
         .replace("{run}", run);
     path.replace("{operation}", "0.0.0")
+        .replace("{number}", "1")
+        .replace("{place}", "0")
         .replace("{name}", "note.txt")
         .replace("{id}", &format!("resp_{run}"))
 }
@@ -162,6 +164,31 @@ async fn two_subjects_that_name_one_session_have_one_each() {
     desk.say(&eve, "ada%2Fs", "hers?").await.is(200);
     let log = ada.get("/api/v1/sessions/desk/s").await.is(200).json();
     assert_eq!(log["turns"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_a_turn_is_given_to_its_owner_in_its_bytes() {
+    let desk = Desk::locked().await;
+    let all = [Scope::Read, Scope::Run];
+    let (ada, eve) = (desk.client_of("ada", &all), desk.client_of("eve", &all));
+    let dot = "iVBORw0KGgo=";
+    let files = json!([
+        { "media_type": "image/png", "url": "https://example.com/dot.png" },
+        { "media_type": "image/png", "name": "dot.png", "base64": dot },
+    ]);
+    let turn = json!({ "text": "see", "files": files });
+    let turns = "/api/v1/sessions/desk/s/turns";
+    ada.post(&format!("{turns}?wait=10"), turn).await.is(200);
+    let file = ada.get(&format!("{turns}/1/files/1")).await.is(200);
+    assert_eq!(file.headers["content-type"], "image/png");
+    assert_eq!(file.headers["content-length"], "8");
+    assert_eq!(file.headers["content-disposition"], "attachment");
+    assert_eq!(file.headers["x-content-type-options"], "nosniff");
+    // A link has no bytes here, and nothing stands behind it, in another turn or with somebody else.
+    for path in ["1/files/0", "1/files/2", "2/files/1", "0/files/0"] {
+        ada.get(&format!("{turns}/{path}")).await.is(404);
+    }
+    eve.get(&format!("{turns}/1/files/1")).await.is(404);
 }
 
 #[tokio::test(flavor = "multi_thread")]

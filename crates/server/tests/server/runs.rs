@@ -39,6 +39,25 @@ async fn a_turn_is_said_and_waited_for_and_its_session_is_shown() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_waited_for_until_it_asks_or_ends() {
+    let desk = Desk::open().await;
+    let run = desk.begin(&desk.client, "s1", "twice").await;
+    let path = format!("/api/v1/runs/{run}");
+    for answer in ["one", "two"] {
+        let asks = desk.client.get(&format!("{path}?wait=50")).await.is(200);
+        let asks = asks.json();
+        assert_eq!(asks["end"], json!(null));
+        let operation = &asks["questions"][0]["operation"];
+        let body = json!({ "operation": operation, "value": answer });
+        let answers = format!("{path}/answers");
+        desk.client.post(&answers, body).await.is(202);
+    }
+    let ended = desk.client.get(&format!("{path}?wait=50")).await.is(200);
+    let answer = "\"one\" and \"two\"";
+    assert_eq!(text_at(&ended.json(), "/end/answer"), answer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn no_secret_is_in_what_is_shown_of_runs_and_sessions() {
     let desk = Desk::open().await;
     let (client, secrets) = (&desk.client, ["abcdefghijklmnop1234", "swordfish"]);

@@ -267,7 +267,7 @@ async fn a_slash_command_of_slack_is_a_turn_and_a_form_without_its_signature_is_
         .await
         .unwrap();
     assert_eq!(runs.len(), 1);
-    assert_eq!(runs[0].session.as_ref().unwrap().key, "of-U2");
+    assert_eq!(&*runs[0].session.as_ref().unwrap().key, "of-U2");
     let pressed = r#"payload=%7B%22actions%22%3A%5B%7B%22value%22%3A%22yes%22%7D%5D%7D"#;
     let answer = post(&desk, "/hooks/desk/pressed", (now, FORM), pressed).await;
     assert_eq!(answer.is(200).body, "");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::{
-    MAX_DEPTH, MAX_REPAIRS, ReadError, ReadOptions, complete, parse, read, read_all,
+    JsonError, MAX_DEPTH, MAX_REPAIRS, ReadOptions, complete, parse, read, read_all,
     read_all_within, read_within,
 };
 use super::value;
@@ -26,7 +26,7 @@ fn steps_per_byte(text: &str) -> f64 {
 #[test]
 fn fault_18_200_000_opening_brackets_are_an_error() {
     let text = "[".repeat(200_000);
-    let too_deep = ReadError::TooDeep {
+    let too_deep = JsonError::TooDeep {
         at: 128,
         limit: 128,
     };
@@ -62,7 +62,7 @@ fn depth_is_what_the_limit_says() {
     assert!(read(&nested(128)).is_ok());
     assert_eq!(
         read(&nested(129)),
-        Err(ReadError::TooDeep {
+        Err(JsonError::TooDeep {
             at: 128,
             limit: 128
         })
@@ -74,7 +74,7 @@ fn depth_is_what_the_limit_says() {
     assert!(read_within(&nested(3), &shallow).is_ok());
     assert_eq!(
         read_within(&nested(4), &shallow),
-        Err(ReadError::TooDeep { at: 3, limit: 3 })
+        Err(JsonError::TooDeep { at: 3, limit: 3 })
     );
     let boundless = ReadOptions {
         depth: usize::MAX,
@@ -93,7 +93,7 @@ fn length_and_number_of_values_are_limited() {
     };
     assert_eq!(
         read_within("[1234567890]", &limits),
-        Err(ReadError::TooLong {
+        Err(JsonError::TooLong {
             bytes: 12,
             limit: 10
         })
@@ -101,7 +101,7 @@ fn length_and_number_of_values_are_limited() {
     assert_eq!(read_all_within("[1] [2]", &limits).unwrap().len(), 2);
     assert_eq!(
         read_all_within("[1][2][3]", &limits),
-        Err(ReadError::TooManyValues { at: 6, limit: 2 })
+        Err(JsonError::TooManyValues { at: 6, limit: 2 })
     );
 }
 
@@ -192,10 +192,10 @@ fn what_is_no_json_is_an_error() {
         "{name} [link](url)",
         "-",
     ] {
-        assert_eq!(read(text), Err(ReadError::NoValue), "{text}");
-        assert_eq!(read_all(text), Err(ReadError::NoValue), "{text}");
+        assert_eq!(read(text), Err(JsonError::NoValue), "{text}");
+        assert_eq!(read_all(text), Err(JsonError::NoValue), "{text}");
     }
     let thinking = "Hm. <think>{\"a\": 1}";
-    assert_eq!(read(thinking), Err(ReadError::UnfinishedThought { at: 4 }));
+    assert_eq!(read(thinking), Err(JsonError::UnfinishedThought { at: 4 }));
     assert_eq!(value("[] <think>"), json!([]));
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Map, Number, Value};
 
-use super::super::{ReadError, ReadOptions, RepairKind, complete, parse, read, read_all};
+use super::super::{JsonError, ReadOptions, RepairKind, complete, parse, read, read_all};
 use crate::candidates;
 use crate::cursor::Cursor;
 
@@ -138,7 +138,7 @@ proptest! {
                     prop_assert!(only, "{prefix} {:?}", reading.repairs);
                 }
                 Err(error) => {
-                    prop_assert_eq!(error, ReadError::NoValue);
+                    prop_assert_eq!(error, JsonError::NoValue);
                     prop_assert!(matches!(prefix, "" | "-"), "{}", prefix);
                 }
             }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::{ReadError, complete};
+use super::super::{JsonError, complete};
 
 #[test]
 fn a_stream_grows_towards_its_value() {
@@ -28,11 +28,11 @@ fn a_stream_grows_towards_its_value() {
 
 #[test]
 fn nothing_is_made_up_before_a_value_begins() {
-    assert_eq!(complete(""), Err(ReadError::NoValue));
-    assert_eq!(complete("Here is your JS"), Err(ReadError::NoValue));
+    assert_eq!(complete(""), Err(JsonError::NoValue));
+    assert_eq!(complete("Here is your JS"), Err(JsonError::NoValue));
     assert_eq!(
         complete("<think>[1]"),
-        Err(ReadError::UnfinishedThought { at: 0 })
+        Err(JsonError::UnfinishedThought { at: 0 })
     );
     assert_eq!(complete("[").unwrap().value, json!([]));
     assert_eq!(complete("{\"a\":").unwrap().value, json!({}));

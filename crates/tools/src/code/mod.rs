@@ -125,16 +125,18 @@ pub enum CodeError {
     /// The machine cannot confine programs, or the interpreter does not run where it is confined.
     #[error("programs cannot be run confined on this machine: {reason}")]
     Confinement {
-        /// What is missing.
+        /// The part that is missing.
         reason: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(CodeError);
 
 impl Code {
     /// Checks that this machine can run programs, by running one that does nothing.
     ///
     /// # Errors
-    /// What is missing: the interpreter, the launcher or a part of the confinement.
+    /// The part that is missing: the interpreter, the launcher or a part of the confinement.
     pub fn check(&self) -> Result<(), CodeError> {
         let seconds = 0.1..=86_400.0;
         if !seconds.contains(&self.timeout_s) {

@@ -244,7 +244,7 @@ impl Process {
     async fn hear(&mut self, settings: &Code) -> Result<Advance, String> {
         let frame = match self.line().await {
             Ok(Some(line)) => serde_json::from_slice::<Frame>(&line)
-                .map_err(|error| format!("it sent a line that is no call: {error}")),
+                .map_err(|error| format!("it sent a line that is not a call: {error}")),
             Ok(None) => {
                 let status = self.child.wait().await;
                 let status = status.map_err(|error| format!("the program was lost: {error}"))?;

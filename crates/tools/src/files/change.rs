@@ -15,7 +15,7 @@ use super::{
     root::told,
     versions::{Version, Versions, digest},
 };
-use crate::typed::{blocking, typed};
+use crate::blocking::blocking;
 
 /// How many characters of a diff are shown.
 const SHOWN: usize = 6_000;
@@ -82,7 +82,7 @@ pub(super) fn diff_tool(folder: &Arc<Folder>) -> ToolHandle {
         "Shows what the last change of a file changed, or how two files differ, as a unified diff.";
     let diff = ToolDefinition::new("diff_file", about).effect(Effect::Read);
     let folder = folder.clone();
-    typed(diff, move |wanted: Diff, _: ToolContext| {
+    ToolHandle::typed(diff, move |wanted: Diff, _: ToolContext| {
         let folder = folder.clone();
         async move { blocking(move || folder.diff(&wanted)).await }
     })
@@ -95,7 +95,7 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
     };
     let [of_write, of_edit, of_patch, of_undo] = [(); 4].map(|()| folder.clone());
     vec![
-        typed(
+        ToolHandle::typed(
             asking(
                 "write_file",
                 "Writes a whole file. Use `edit_file` to change a part of one.",
@@ -106,7 +106,7 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
                 async move { blocking(move || folder.write(wanted, &cx)).await }
             },
         ),
-        typed(
+        ToolHandle::typed(
             asking(
                 "edit_file",
                 "Replaces one text in a file by another.",
@@ -117,7 +117,7 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
                 async move { blocking(move || folder.edit(&wanted, &cx)).await }
             },
         ),
-        typed(
+        ToolHandle::typed(
             asking(
                 "patch_files",
                 "Applies a unified diff to one file or several.",
@@ -128,7 +128,7 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
                 async move { blocking(move || folder.patch(&wanted, &cx)).await }
             },
         ),
-        typed(
+        ToolHandle::typed(
             asking(
                 "undo_file",
                 "Takes back the last change of a file that these tools made.",
@@ -486,7 +486,7 @@ fn text_of<'c>(path: &str, content: Option<&'c [u8]>) -> Result<&'c str, ToolErr
         return Err(ToolError::new(format!("{path} is {kind} and no text")));
     }
     let text = std::str::from_utf8(content);
-    text.map_err(|_| ToolError::new(format!("{path} is no text in UTF-8")))
+    text.map_err(|_| ToolError::new(format!("{path} is not text in UTF-8")))
 }
 
 /// The diff of two texts; empty if they are equal.

@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 pub(crate) use root::{Kind, Root};
 
-/// What [`Files`] may do, and its bounds.
+/// The permissions of [`Files`], and its bounds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -90,6 +90,8 @@ pub enum FilesError {
     #[error("`exclude` holds a pattern that cannot be read: {0}")]
     Pattern(#[from] globset::Error),
 }
+
+ghostlight_actors::parts_of_system_error!(FilesError);
 
 /// The tools `read_file`, `list_files`, `grep_files` and `diff_file` for the files of one folder and, where the
 /// settings allow changes, `write_file`, `edit_file`, `patch_files` and `undo_file`.

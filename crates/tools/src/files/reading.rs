@@ -19,7 +19,7 @@ use super::{
     Folder, binary_kind,
     root::{Kind, told},
 };
-use crate::typed::{blocking, typed};
+use crate::blocking::blocking;
 
 /// How many lines one call reads by default.
 const LINES: usize = 500;
@@ -89,14 +89,14 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
     );
     let (of_read, of_list) = (folder.clone(), folder.clone());
     vec![
-        typed(
+        ToolHandle::typed(
             read.effect(Effect::Read),
             move |wanted: ReadLines, _: ToolContext| {
                 let folder = of_read.clone();
                 async move { blocking(move || folder.read(&wanted)).await }
             },
         ),
-        typed(
+        ToolHandle::typed(
             list.effect(Effect::Read),
             move |wanted: List, _: ToolContext| {
                 let folder = of_list.clone();

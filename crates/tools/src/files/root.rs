@@ -256,7 +256,7 @@ pub(super) fn file_in(dir: &Dir, name: &str) -> io::Result<(File, u64)> {
     }
     if !metadata.is_file() {
         return Err(io::Error::other(
-            "it is no regular file but a device, pipe or socket",
+            "it is not a regular file but a device, pipe or socket",
         ));
     }
     Ok((file, metadata.len()))
@@ -269,7 +269,7 @@ pub(super) fn below(dir: &Dir, name: &str) -> io::Result<Dir> {
     if !opened.metadata()?.is_dir() {
         return Err(io::Error::new(
             io::ErrorKind::NotADirectory,
-            format!("{name:?} is no folder"),
+            format!("{name:?} is not a folder"),
         ));
     }
     Ok(Dir::from_std_file(opened.into_std()))

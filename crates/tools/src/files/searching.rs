@@ -15,7 +15,7 @@ use super::{
     reading::{matcher, yes},
     root::{Kind, told},
 };
-use crate::typed::{blocking, typed};
+use crate::blocking::blocking;
 
 /// How many bytes one call searches in all files.
 const SEARCHED: u64 = 512 << 20;
@@ -57,10 +57,13 @@ pub(super) fn tools(folder: &Arc<Folder>) -> Vec<ToolHandle> {
     let about = "Searches files for lines that match a regular expression, and shows them as path:line:text.";
     let grep = ToolDefinition::new("grep_files", about).effect(Effect::Read);
     let folder = folder.clone();
-    vec![typed(grep, move |wanted: Grep, cx: ToolContext| {
-        let folder = folder.clone();
-        async move { blocking(move || folder.grep(&wanted, &cx)).await }
-    })]
+    vec![ToolHandle::typed(
+        grep,
+        move |wanted: Grep, cx: ToolContext| {
+            let folder = folder.clone();
+            async move { blocking(move || folder.grep(&wanted, &cx)).await }
+        },
+    )]
 }
 
 /// The results of a search so far.

@@ -70,7 +70,7 @@ pub(super) fn works() -> bool {
     let (Ok(bwrap), Ok(own)) = (find(), std::env::current_exe()) else {
         return false;
     };
-    // In the order of a launch. That is no part of bubblewrap, and is reported for itself.
+    // In the order of a launch. That is not part of bubblewrap, and is reported for itself.
     let _ = prepare(&launch);
     let started = Command::new(bwrap)
         .args(arguments(&launch, &own))

@@ -87,7 +87,7 @@ const OLD_METADATA: &[i64] = calls! {
 #[cfg(not(target_arch = "x86_64"))]
 const OLD_METADATA: &[i64] = &[];
 
-/// What a command may do beside what its files and limits say.
+/// The permissions of a command beside its files and limits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowed {
     /// Whether it may open sockets of the internet.
@@ -236,7 +236,7 @@ fn number(argument: u8, operator: SeccompCmpOp, value: u64) -> Option<SeccompCon
     SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value).ok()
 }
 
-/// The condition that an argument is no null pointer.
+/// The condition that an argument is not a null pointer.
 fn is_given(argument: u8) -> Option<SeccompCondition> {
     SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0).ok()
 }

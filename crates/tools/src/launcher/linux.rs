@@ -175,7 +175,7 @@ pub(super) fn become_alone(
     arguments: impl Iterator<Item = OsString>,
 ) -> String {
     let Some(memory) = memory.to_str().and_then(|memory| memory.parse().ok()) else {
-        return "the bound on memory is no number".to_owned();
+        return "the bound on memory is not a number".to_owned();
     };
     let mut command = Command::new(program);
     command.args(arguments);

@@ -24,8 +24,8 @@ pub enum OpenApiError {
     /// It is neither JSON nor YAML.
     #[error("the document is neither JSON nor YAML: {0}")]
     Syntax(String),
-    /// It is no OpenAPI document.
-    #[error("the document is no OpenAPI document: it has no `openapi`")]
+    /// It is not an OpenAPI document.
+    #[error("the document is not an OpenAPI document: it has no `openapi`")]
     NoDocument,
     /// Its version is not supported.
     #[error("the document is of version {0}: 3.0, 3.1 and 3.2 are read; convert it first")]
@@ -47,6 +47,8 @@ pub enum OpenApiError {
     #[error("{0}")]
     Setting(String),
 }
+
+ghostlight_actors::parts_of_system_error!(OpenApiError);
 
 impl From<WebError> for OpenApiError {
     fn from(error: WebError) -> Self {

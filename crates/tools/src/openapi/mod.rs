@@ -26,7 +26,7 @@ pub use error::OpenApiError;
 pub use settings::OpenApiSpec;
 
 use crate::{
-    typed::blocking,
+    blocking::blocking,
     web::{Ask, Client, Resolver, SystemResolver, WebSpec},
 };
 use call::{Api, OperationTool};
@@ -188,7 +188,7 @@ fn file(path: &Path) -> Result<String, OpenApiError> {
     };
     let kind = std::fs::metadata(path).map_err(fault)?;
     if !kind.is_file() {
-        return Err(fault(std::io::Error::other("it is no regular file")));
+        return Err(fault(std::io::Error::other("it is not a regular file")));
     }
     let mut text = String::new();
     let opened = std::fs::File::open(path).map_err(fault)?;

@@ -261,7 +261,7 @@ impl<'d> Operations<'d> {
         let best = readable.min_by_key(|(encoding, ..)| *encoding as u8);
         let Some((encoding, media_type, content)) = best else {
             return match required {
-                true => Err("its body is no JSON, form or text"),
+                true => Err("its body is not JSON, form or text"),
                 false => Ok(None),
             };
         };

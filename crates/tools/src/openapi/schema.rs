@@ -241,7 +241,7 @@ impl<'d> Schemas<'d> {
         Value::Object(made)
     }
 
-    /// A property that only the server sets is no argument.
+    /// A property that only the server sets is not an argument.
     fn is_read_only(&self, schema: &Value) -> bool {
         let target = self.document.at(schema);
         let says = |schema: &Value| schema.get("readOnly") == Some(&Value::Bool(true));

@@ -28,7 +28,7 @@ pub struct OpenApiSpec {
     /// Headers of each request, which may be secret.
     #[serde(default)]
     pub headers: BTreeMap<String, SecretString>,
-    /// What repeating a call does, by names of tools in which `*` stands for any text; the longest pattern wins. When
+    /// The effect of repeating a call, by names of tools in which `*` stands for any text; the longest pattern wins. When
     /// left out, GET and HEAD are `read`, PUT and DELETE `idempotent`, and the others `once`.
     #[serde(default)]
     pub effects: BTreeMap<String, Effect>,
@@ -141,7 +141,9 @@ impl OpenApiSpec {
             let mut url = match given.contains("${") {
                 // The fault must not repeat what the variables hold.
                 true => address(self.revealed(given)?.expose_secret()).map_err(|_| {
-                    OpenApiError::Setting(format!("`base_url`: {given} is no address of a server"))
+                    OpenApiError::Setting(format!(
+                        "`base_url`: {given} is not an address of a server"
+                    ))
                 })?,
                 false => address(given)?,
             };

@@ -16,8 +16,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
+    blocking::blocking,
     files::{FilesError, Root},
-    typed::{blocking, typed},
 };
 
 use front_matter::front_matter;
@@ -76,10 +76,12 @@ pub enum SkillsError {
     Skill {
         /// Its folder, or its name.
         skill: String,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(SkillsError);
 
 /// One skill.
 #[derive(Clone, Debug)]
@@ -250,11 +252,12 @@ impl Skills {
             let each = listed.into_iter().map(|entry| vec![entry.name]);
             for parts in itself.into_iter().chain(each) {
                 let path: Vec<&str> = parts.iter().map(String::as_str).chain([FILE]).collect();
-                // A folder without the file is no skill.
+                // A folder without the file is not a skill.
                 let Ok(Some(text)) = root.content(&path, SKILL_BYTES) else {
                     continue;
                 };
-                let read = String::from_utf8(text).map_err(|_| "it is no text in UTF-8".to_owned());
+                let read =
+                    String::from_utf8(text).map_err(|_| "it is not text in UTF-8".to_owned());
                 let read = read
                     .and_then(|text| Skill::parse(&text))
                     .and_then(|skill| match parts.last() {
@@ -303,14 +306,14 @@ impl Skills {
         if !skills.is_empty() {
             let (of_use, of_read) = (skills.clone(), skills.clone());
             let about = ToolDefinition::new("use_skill", offer(&skills)).effect(Effect::Read);
-            let use_skill = typed(about, move |wanted: Use, _: ToolContext| {
+            let use_skill = ToolHandle::typed(about, move |wanted: Use, _: ToolContext| {
                 let skills = of_use.clone();
                 async move { blocking(move || find(&skills, &wanted.name)?.told()).await }
             });
             tools.push(naming(use_skill, &skills));
             let about = "Reads a file of a skill, which the skill's instructions name by its path.";
             let about = ToolDefinition::new("read_skill_file", about).effect(Effect::Read);
-            tools.push(typed(about, move |wanted: ReadFile, _: ToolContext| {
+            tools.push(ToolHandle::typed(about, move |wanted: ReadFile, _: ToolContext| {
                 let skills = of_read.clone();
                 async move { blocking(move || find(&skills, &wanted.name)?.file(&wanted)).await }
             }));
@@ -453,7 +456,7 @@ impl Skill {
         let content = content.ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
         let size = content.len();
         let text = String::from_utf8(content)
-            .map_err(|_| ToolError::new(format!("{} is no text: {size} bytes", wanted.path)))?;
+            .map_err(|_| ToolError::new(format!("{} is not text: {size} bytes", wanted.path)))?;
         let mut shown: String = text.chars().skip(wanted.from).take(SHOWN).collect();
         let end = wanted.from + shown.chars().count();
         if text.chars().nth(end).is_some() {

@@ -5,6 +5,7 @@
 //! below a launcher ([`crate::launcher`]) that takes away its rights: on Linux it reads the system's programs and the
 //! folder, changes only the folder, reaches no process that it did not start, and has no network.
 
+mod growth;
 pub(crate) mod output;
 mod policy;
 mod processes;
@@ -14,6 +15,7 @@ use std::{
     collections::BTreeMap,
     fmt::Write as _,
     path::{Path, PathBuf},
+    slice,
     sync::Arc,
     time::Duration,
 };
@@ -27,10 +29,8 @@ use serde::Deserialize;
 
 pub use policy::{ArgumentRule, Ask, CommandRule};
 
-use crate::{
-    launcher::{self, Confinement, FAILED, Launch, Rlimits, SAYS},
-    typed::typed,
-};
+use crate::launcher::{self, Confinement, FAILED, Launch, Rlimits, SAYS};
+use growth::Bound;
 use policy::Verdict;
 use processes::Processes;
 use running::{End, Ran, Start};
@@ -73,7 +73,7 @@ const SYSTEM: &[&str] = &[
 /// The devices that every command may write to.
 const DEVICES: &[&str] = &["/dev/null", "/dev/zero", "/dev/full"];
 
-/// What [`Terminal`] may run, and how it is confined.
+/// The permissions of [`Terminal`], and its confinement.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -90,7 +90,7 @@ pub struct TerminalSpec {
     pub write: Vec<PathBuf>,
     /// Further environment variables. Otherwise the environment has only the variables that programs need.
     pub env: BTreeMap<String, String>,
-    /// What to do if the machine cannot confine commands.
+    /// The reaction where the machine cannot confine commands.
     pub confinement: Demand,
     /// Whether commands are confined by bubblewrap as well: in namespaces of their own they see no other files,
     /// processes and network interfaces. It has to be installed; it is not used when left out.
@@ -99,6 +99,11 @@ pub struct TerminalSpec {
     pub timeout_s: f64,
     /// How many bytes of its output are kept; 64 KiB when left out.
     pub max_output_bytes: usize,
+    /// How many bytes all the files that a command may change may grow by while it runs; 1 GiB when left out. They are
+    /// measured before and after it and five times a second between (less often in large folders), within its time. A command
+    /// that lets them grow further is ended with an error. Its files are not removed, and what others write there meanwhile
+    /// counts too. `null` measures nothing.
+    pub max_growth_bytes: Option<u64>,
     /// How many commands may run in the background at once, as processes with tools of their own; none when left out.
     pub processes: usize,
     /// The effect of a repeated command; `once` when left out. Set `read` only if no command that may run changes
@@ -137,6 +142,7 @@ impl Default for TerminalSpec {
             bubblewrap: false,
             timeout_s: 60.0,
             max_output_bytes: 64 << 10,
+            max_growth_bytes: Some(1 << 30),
             processes: 0,
             effect: Effect::Once,
             rlimits: Rlimits::default(),
@@ -181,10 +187,12 @@ pub enum TerminalError {
          with Landlock, install what is missing, or set `confinement: best_effort` and trust the commands"
     )]
     Confinement {
-        /// What is missing.
+        /// The part that is missing.
         reason: String,
     },
 }
+
+ghostlight_actors::parts_of_system_error!(TerminalError);
 
 /// The tool `run_command`; if a rule says `ask`, `run_command_with_approval`; and if processes may run in the
 /// background, `start_process`, `read_process`, `write_process` and `stop_process`.
@@ -201,6 +209,7 @@ struct Shared {
     root: PathBuf,
     launcher: Option<(PathBuf, [String; 2])>,
     confinement: Confinement,
+    growth: Option<Bound>,
     environment: Vec<(String, String)>,
     processes: Processes,
 }
@@ -247,7 +256,12 @@ impl Terminal {
         }
         let environment = environment(&settings, &home, &temporary)?;
         let (launcher, confinement) = find_launcher(&settings, &root)?;
+        let growth = settings.max_growth_bytes.map(|max_bytes| {
+            let changeable = [slice::from_ref(&root), &settings.write[..]].concat();
+            Bound::new(changeable, max_bytes)
+        });
         let shared = Arc::new(Shared {
+            growth,
             processes: Processes::new(settings.processes),
             settings,
             root,
@@ -297,7 +311,7 @@ fn environment(
     };
     if let Some((name, _)) = variables.iter().find(is_bad) {
         return Err(TerminalError::Setting(format!(
-            "`env` holds {name:?}, which is no variable"
+            "`env` holds {name:?}, which is not a variable"
         )));
     }
     Ok(variables.into_iter().collect())
@@ -390,7 +404,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         },
     );
     // Leaves time to end the command's processes, and to read their last output.
-    let timeout = Duration::from_secs_f64(settings.timeout_s) + Duration::from_secs(10);
+    let timeout = shared.time() + Duration::from_secs(10);
     let define = |name: &str, about: &str| {
         ToolDefinition::new(name, about)
             .effect(settings.effect)
@@ -398,7 +412,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
     };
     let runs = |definition: ToolDefinition, approved: bool| {
         let shared = shared.clone();
-        typed(definition, move |line: CommandLine, cx: ToolContext| {
+        ToolHandle::typed(definition, move |line: CommandLine, cx: ToolContext| {
             let shared = shared.clone();
             async move { shared.run(&line, approved, &cx).await }
         })
@@ -482,7 +496,8 @@ impl Shared {
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf, ToolError> {
-        let refused = || ToolError::denied(format!("{name:?} is no folder below the root folder"));
+        let refused =
+            || ToolError::denied(format!("{name:?} is not a folder below the root folder"));
         if name.contains('\0') || Path::new(name).is_absolute() {
             return Err(refused());
         }
@@ -493,6 +508,11 @@ impl Shared {
         }
     }
 
+    /// The longest that a command may take.
+    fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.settings.timeout_s)
+    }
+
     async fn run(
         &self,
         line: &CommandLine,
@@ -500,15 +520,20 @@ impl Shared {
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let start = self.start(line, approved)?;
-        let time = Duration::from_secs_f64(self.settings.timeout_s);
-        let ran = running::run(&start, self.settings.max_output_bytes, time, cx).await?;
+        let ran = running::run(
+            &start,
+            self.settings.max_output_bytes,
+            (self.time(), self.growth.as_ref()),
+            cx,
+        )
+        .await?;
         self.told(&ran)
     }
 
     fn told(&self, ran: &Ran) -> Result<ToolOutput, ToolError> {
         let (out, err) = (ran.stdout.text(), ran.stderr.text());
         let mut told = match &ran.end {
-            End::Exited(status)
+            End::Exited(status, _)
                 if self.launcher.is_some()
                     && status.code() == Some(FAILED)
                     && err.starts_with(SAYS) =>
@@ -518,16 +543,14 @@ impl Shared {
                     err.trim()
                 )));
             }
-            End::Exited(status) => match status.code() {
-                Some(code) => format!("exit code {code}"),
-                None => format!("{status}"),
-            },
+            End::Exited(status, grown) => running::exited(*status, grown.as_ref()),
             End::TimedOut => format!(
                 "ended after {} s, which is its bound",
                 self.settings.timeout_s
             ),
             End::Cancelled => "ended because the call was cancelled".to_owned(),
             End::Endless => "ended because it wrote without end".to_owned(),
+            End::Grown(exceeded) => format!("ended because {exceeded}"),
         };
         for (name, text) in [("stdout", out), ("stderr", err)] {
             if !text.is_empty() {
@@ -536,7 +559,7 @@ impl Shared {
             }
         }
         match ran.end {
-            End::Exited(status) if status.success() => Ok(ToolOutput::text(told)),
+            End::Exited(status, None) if status.success() => Ok(ToolOutput::text(told)),
             // The command ran and reported its failure, so the outcome is known.
             _ => Err(ToolError::new(told)),
         }

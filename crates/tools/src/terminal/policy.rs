@@ -264,7 +264,7 @@ fn leads_out(argument: &str, root: &Path, open: &[std::path::PathBuf]) -> Option
         for path in [Some(part), dashed].into_iter().flatten() {
             let path = path.trim_start_matches(['@', '"', '\'', '<', '>', '+']);
             let inside = |folder: &Path| Path::new(path).starts_with(folder);
-            // A sed script such as `/x/d` is no path, but it cannot be told from one.
+            // A sed script such as `/x/d` is not a path, but it cannot be told from one.
             if path.starts_with('/') && !inside(root) && !open.iter().any(|folder| inside(folder)) {
                 return Some("is, or holds, a path outside of the folder");
             }

@@ -4,6 +4,7 @@
 
 use std::{
     collections::BTreeMap,
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -26,8 +27,11 @@ use tokio::{
     time::timeout,
 };
 
-use super::{CommandLine, Shared, output::Recent, running::Group};
-use crate::typed::typed;
+use super::{
+    CommandLine, Shared,
+    output::Recent,
+    running::{Group, exited, measured, stopped},
+};
 
 /// How many bytes of a process's output are kept.
 const KEPT: usize = 1 << 20;
@@ -106,7 +110,7 @@ struct ReadOutput {
 struct WriteInput {
     /// The number that `start_process` gave.
     process: u64,
-    /// What is written to its standard input, with a line break at its end where one is wanted.
+    /// The text for its standard input, with a line break at its end where one is wanted.
     #[schemars(length(max = 65536))]
     text: String,
     /// Whether the input ends here.
@@ -140,11 +144,11 @@ pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         "Ends a started process with all that it started.",
     );
     vec![
-        typed(start, move |line: CommandLine, cx: ToolContext| {
+        ToolHandle::typed(start, move |line: CommandLine, cx: ToolContext| {
             let shared = of_start.clone();
-            async move { shared.begin(&line, Holder::of(&cx)) }
+            async move { shared.begin(&line, &cx).await }
         }),
-        typed(
+        ToolHandle::typed(
             read.effect(Effect::Read),
             move |wanted: ReadOutput, cx: ToolContext| {
                 let shared = of_read.clone();
@@ -157,7 +161,7 @@ pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
                 }
             },
         ),
-        typed(write, move |wanted: WriteInput, cx: ToolContext| {
+        ToolHandle::typed(write, move |wanted: WriteInput, cx: ToolContext| {
             let shared = of_write.clone();
             async move {
                 shared
@@ -167,7 +171,7 @@ pub(super) fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
                     .await
             }
         }),
-        typed(
+        ToolHandle::typed(
             stop.effect(Effect::Idempotent),
             move |wanted: Stop, cx: ToolContext| {
                 let shared = of_stop.clone();
@@ -235,8 +239,10 @@ fn forget_one(open: &mut BTreeMap<u64, Arc<Process>>) {
 }
 
 impl Shared {
-    fn begin(&self, line: &CommandLine, holder: Holder) -> Result<ToolOutput, ToolError> {
+    async fn begin(&self, line: &CommandLine, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let start = self.start(line, false)?;
+        let (holder, time) = (Holder::of(cx), self.time());
+        let growth = measured(self.growth.as_ref(), stopped(time, cx)).await?;
         let mut open = self.processes.open.lock();
         let running = open.iter().filter(|(_, process)| !process.has_ended());
         let own = running.clone();
@@ -264,21 +270,32 @@ impl Shared {
             let readers = (watched.clone(), watched.clone());
             let reading = async { tokio::join!(follow(out, readers.0), follow(err, readers.1)) };
             let ended = async {
-                let status = child.wait().await;
+                let grown = async {
+                    match &growth {
+                        Some(growth) => growth.exceeded().await,
+                        None => pending().await,
+                    }
+                };
+                let status = tokio::select! {
+                    status = child.wait() => Ok(status),
+                    exceeded = grown => Err(exceeded),
+                };
                 // The processes that it left running end with it, and so do the pipes.
                 if let Some(process) = watched.upgrade() {
                     process.group.lock().end();
                 }
-                status
+                match (status, &growth) {
+                    // It may have been faster than the looks.
+                    (Ok(Ok(status)), Some(growth)) => {
+                        let checked = timeout(time, growth.check()).await;
+                        exited(status, checked.unwrap_or(Ok(())).err().as_ref())
+                    }
+                    (Ok(Ok(status)), None) => exited(status, None),
+                    (Ok(Err(error)), _) => format!("lost: {error}"),
+                    (Err(exceeded), _) => format!("ended because {exceeded}"),
+                }
             };
-            let (status, _) = tokio::join!(ended, reading);
-            let told = match status {
-                Ok(status) => match status.code() {
-                    Some(code) => format!("exit code {code}"),
-                    None => status.to_string(),
-                },
-                Err(error) => format!("lost: {error}"),
-            };
+            let (told, _) = tokio::join!(ended, reading);
             if let Some(process) = watched.upgrade() {
                 process.state.send_replace(Some(told));
             }

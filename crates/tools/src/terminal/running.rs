@@ -1,6 +1,7 @@
 //! Running commands, each with all of its descendants in one process group.
 
 use std::{
+    future::pending,
     path::PathBuf,
     process::{ExitStatus, Stdio},
     sync::Arc,
@@ -16,7 +17,10 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::output::Kept;
+use super::{
+    growth::{Bound, Exceeded, Growth},
+    output::Kept,
+};
 
 /// How long to wait for the last output of a command that has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
@@ -81,11 +85,14 @@ impl Start {
 /// How a command ended.
 #[derive(Debug)]
 pub(super) enum End {
-    Exited(ExitStatus),
+    /// It ended by itself, and its files may have grown too much by then.
+    Exited(ExitStatus, Option<Exceeded>),
     TimedOut,
     Cancelled,
     /// It was ended for endless output.
     Endless,
+    /// Its files grew too much.
+    Grown(Exceeded),
 }
 
 /// The result of a command.
@@ -96,13 +103,64 @@ pub(super) struct Ran {
     pub(super) stderr: Kept,
 }
 
-/// Runs a command until it ends, its time is up, or its caller cancels.
+/// The end of a command that ended by itself, in words.
+pub(super) fn exited(status: ExitStatus, grown: Option<&Exceeded>) -> String {
+    let told = match status.code() {
+        Some(code) => format!("exit code {code}"),
+        None => status.to_string(),
+    };
+    match grown {
+        Some(exceeded) => format!("{told}, but {exceeded}"),
+        None => told,
+    }
+}
+
+/// Waits until the time is up or the caller cancels.
+pub(super) async fn stopped(time: Duration, cx: &ToolContext) -> End {
+    tokio::select! {
+        () = sleep(time) => End::TimedOut,
+        () = cx.cancelled().cancelled() => End::Cancelled,
+    }
+}
+
+/// Measures the files before a command is started.
+///
+/// # Errors
+/// The command is stopped before that is done.
+pub(super) async fn measured(
+    bound: Option<&Bound>,
+    stopped: impl Future<Output = End>,
+) -> Result<Option<Growth>, ToolError> {
+    let Some(bound) = bound else { return Ok(None) };
+    tokio::select! {
+        biased;
+        end = stopped => Err(ToolError::new(match end {
+            End::Cancelled => "the command was not started: the call was cancelled",
+            _ => {
+                "the command was not started: the files that it may change could not be measured within `timeout_s`. Let it \
+                 change fewer files, give it more time, or measure nothing with `max_growth_bytes: null`"
+            }
+        })),
+        growth = bound.begin() => Ok(Some(growth)),
+    }
+}
+
+/// Runs a command until it ends, its time is up, its files have grown too much, or its caller cancels.
 pub(super) async fn run(
     start: &Start,
     most: usize,
-    time: Duration,
+    (time, bound): (Duration, Option<&Bound>),
     cx: &ToolContext,
 ) -> Result<Ran, ToolError> {
+    let stopped = stopped(time, cx);
+    tokio::pin!(stopped);
+    let growth = measured(bound, &mut stopped).await?;
+    let grown = async {
+        match &growth {
+            Some(growth) => growth.exceeded().await,
+            None => pending().await,
+        }
+    };
     let (mut child, mut group) = start.spawn(false)?;
     let [stdout, stderr] = [(); 2].map(|()| Arc::new(Mutex::new(Kept::new(most))));
     let pipes = (child.stdout.take(), child.stderr.take());
@@ -116,9 +174,9 @@ pub(super) async fn run(
     let end = {
         let ends = async {
             tokio::select! {
-                status = child.wait() => status.map(End::Exited),
-                () = sleep(time) => Ok(End::TimedOut),
-                () = cx.cancelled().cancelled() => Ok(End::Cancelled),
+                status = child.wait() => status.map(|status| End::Exited(status, None)),
+                exceeded = grown => Ok(End::Grown(exceeded)),
+                end = &mut stopped => Ok(end),
             }
         };
         tokio::pin!(ends);
@@ -141,7 +199,15 @@ pub(super) async fn run(
         let _ = timeout(LAST_OUTPUT, &mut reading).await;
     }
     let _ = timeout(LAST_OUTPUT, child.wait()).await;
-    let end = end.map_err(|error| ToolError::in_doubt(format!("the command was lost: {error}")))?;
+    let mut end =
+        end.map_err(|error| ToolError::in_doubt(format!("the command was lost: {error}")))?;
+    // It may have been faster than the looks.
+    if let (End::Exited(_, grown), Some(growth)) = (&mut end, &growth) {
+        *grown = tokio::select! {
+            checked = growth.check() => checked.err(),
+            _ = &mut stopped => None,
+        };
+    }
     let taken = |kept: &Mutex<Kept>| std::mem::replace(&mut *kept.lock(), Kept::new(2));
     Ok(Ran {
         end,

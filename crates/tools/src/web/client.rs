@@ -204,7 +204,7 @@ impl Client {
     pub(crate) fn new(settings: &WebSpec, resolver: Arc<dyn Resolver>) -> Result<Self, WebError> {
         let networks = settings.allow_addresses.iter().map(|text| {
             let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| WebError::Setting(format!("`allow_addresses` holds {text:?}, which is no address or network such as 10.0.0.0/8")))
+            network.map_err(|_| WebError::Setting(format!("`allow_addresses` holds {text:?}, which is not an address or network such as 10.0.0.0/8")))
         });
         let rules = Arc::new(Rules {
             networks: networks.collect::<Result<_, _>>()?,
@@ -258,7 +258,7 @@ impl Client {
             };
             let location = location
                 .to_str()
-                .map_err(|_| ToolError::new("it leads on to something that is no address"))?;
+                .map_err(|_| ToolError::new("it leads on to something that is not an address"))?;
             let next = ask
                 .url
                 .join(location)

@@ -10,18 +10,34 @@ const DECLARED: usize = 4_096;
 /// A comment, or the declaration of an encoding in XML or HTML.
 const DECLARES: &str = r#"(?is-u)<!--.*?-->|^\s*<\?xml\b[^>]*?\bencoding\s*=\s*["']?([a-z0-9_:.-]+)|<meta\b[^>]*?\bcharset\s*=\s*["']?\s*([a-z0-9_:.-]+)"#;
 
-/// A page as text. Bytes that are not of its encoding are replaced; where nobody says which one it is, it is UTF-8 if it can
-/// be, and Windows-1252 else.
+/// A page as text. Bytes that are not of its encoding are replaced; where nobody says which one it is, it is UTF-8, and bytes
+/// that are not are read as Windows-1252, while the text around them stays as it is.
 pub(super) fn decoded<'b>(bytes: &'b [u8], content_type: &str) -> Cow<'b, str> {
     let said = || said_by(content_type).or_else(|| declared(bytes));
     let marked = Encoding::for_bom(bytes).map(|(encoding, _)| encoding);
     match marked.or_else(said) {
         Some(encoding) => encoding.decode(bytes).0,
-        None if std::str::from_utf8(bytes).is_ok() => UTF_8.decode(bytes).0,
-        // A page that was cut may end in the middle of a character.
-        None if is_cut_utf8(bytes) => String::from_utf8_lossy(bytes),
-        None => WINDOWS_1252.decode(bytes).0,
+        None => guessed(bytes),
     }
+}
+
+fn guessed(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return Cow::Borrowed(text);
+    }
+    let mut text = String::with_capacity(bytes.len());
+    // A page that was cut may end in the middle of a character.
+    let is_cut = is_cut_utf8(bytes);
+    let mut read = 0;
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        read += chunk.valid().len() + chunk.invalid().len();
+        match is_cut && read == bytes.len() {
+            true => text.push(char::REPLACEMENT_CHARACTER),
+            false => text.push_str(&WINDOWS_1252.decode_without_bom_handling(chunk.invalid()).0),
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// The encoding that a server gives with the type of a page.
@@ -51,12 +67,14 @@ fn declared(page: &[u8]) -> Option<&'static Encoding> {
     })
 }
 
+/// Whether the last bytes begin a character of UTF-8. One of UTF-8 comes before: a byte alone may as well be a letter of
+/// Windows-1252.
 fn is_cut_utf8(bytes: &[u8]) -> bool {
-    // Other characters of UTF-8 come before: one byte alone may as well be a letter of Windows-1252.
-    let is_cut = |error: std::str::Utf8Error| {
-        error.error_len().is_none() && !bytes[..error.valid_up_to()].is_ascii()
+    let last = bytes.utf8_chunks().last();
+    let is_begun = |chunk: std::str::Utf8Chunk<'_>| {
+        std::str::from_utf8(chunk.invalid()).is_err_and(|error| error.error_len().is_none())
     };
-    std::str::from_utf8(bytes).err().is_some_and(is_cut)
+    last.is_some_and(is_begun) && bytes.utf8_chunks().any(|chunk| !chunk.valid().is_ascii())
 }
 
 #[cfg(test)]
@@ -108,6 +126,21 @@ mod tests {
             ("é".into(), "text/html; charset=nonsense", "é"),
             (b"caf\xe9".to_vec(), "text/plain", "café"),
             (b"\xc3\xa9 caf\xc3".to_vec(), "text/plain", "é caf\u{fffd}"),
+            // One byte of another encoding changes none of the others.
+            (
+                "é \u{201c}ü\u{201d} "
+                    .bytes()
+                    .chain(*b"\x96 caf\xe9 ")
+                    .chain("ж".bytes())
+                    .collect(),
+                "text/html",
+                "é \u{201c}ü\u{201d} – café ж",
+            ),
+            (
+                b"\xc3\xa9 \x93 caf\xc3".to_vec(),
+                "text/plain",
+                "é \u{201c} caf\u{fffd}",
+            ),
         ] {
             let read = decoded(&page, kind);
             assert!(read.ends_with(text), "{kind}: {read}");

@@ -22,7 +22,7 @@ const MAX_VALIDATOR_BYTES: usize = 1_024;
 #[derive(Clone, Debug)]
 pub struct PageReader(Arc<Shared>);
 
-/// What a server answered.
+/// The answer of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadPage {
@@ -33,7 +33,7 @@ pub enum ReadPage {
         bytes: Vec<u8>,
         /// Its type, such as `text/html; charset=utf-8`; empty if the server gives none.
         content_type: String,
-        /// What the server recognises this version by, its `ETag` or its time, for the next [`PageReader::read`].
+        /// The mark by which the server recognises this version, its `ETag` or its time, for the next [`PageReader::read`].
         validator: Option<String>,
     },
     /// It is as it was when the server gave this validator.
@@ -54,6 +54,8 @@ pub enum PageError {
     #[error("{0}")]
     Refused(String),
 }
+
+ghostlight_actors::parts_of_system_error!(PageError);
 
 impl PageReader {
     /// A reader with these rules.

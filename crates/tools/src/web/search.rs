@@ -13,7 +13,6 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 
 use super::{WebError, WebSpec, client::http_client};
-use crate::typed::typed;
 
 /// How many bytes of a response are read.
 const ANSWER_BYTES: usize = 4 << 20;
@@ -277,7 +276,7 @@ impl Searching {
     pub(super) fn tool(self) -> ToolHandle {
         let about = "Searches the web, and gives titles, addresses and texts. Read a page with `web_fetch`.";
         let search = ToolDefinition::new("web_search", about).effect(Effect::Read);
-        typed(search, move |wanted: Search, _: ToolContext| {
+        ToolHandle::typed(search, move |wanted: Search, _: ToolContext| {
             let provider = self.0.clone();
             async move {
                 let count = wanted.count.clamp(1, 20);

@@ -390,7 +390,7 @@ async fn a_forged_line_is_a_call_like_any_other_or_ends_the_program() {
         "\u{0}",
     ] {
         let told = run(settings(json!({})), forged(line)).await.unwrap_err();
-        assert!(told.contains("a line that is no call"), "{line}: {told}");
+        assert!(told.contains("a line that is not a call"), "{line}: {told}");
     }
     // A call that is well formed is made, counted and judged as any other; the program reads its result.
     let echo = Echo::default();

@@ -297,16 +297,16 @@ async fn nothing_makes_a_call_wait_or_fill_memory() {
     fs::write(stage.root.join("locked"), "locked").unwrap();
     fs::set_permissions(stage.root.join("locked"), fs::Permissions::from_mode(0o000)).unwrap();
     for (name, arguments, expected) in [
-        ("read_file", json!({ "path": "pipe" }), "no regular file"),
+        ("read_file", json!({ "path": "pipe" }), "not a regular file"),
         (
             "write_file",
             json!({ "path": "pipe", "content": "x" }),
-            "no regular file",
+            "not a regular file",
         ),
         (
             "edit_file",
             json!({ "path": "pipe", "old": "x", "new": "y" }),
-            "no regular file",
+            "not a regular file",
         ),
         ("read_file", json!({ "path": "socket" }), ""),
         ("read_file", json!({ "path": "sub" }), "folder"),
@@ -344,7 +344,7 @@ async fn nothing_makes_a_call_wait_or_fill_memory() {
         (
             "edit_file",
             json!({ "path": "latin", "old": "latin", "new": "y" }),
-            "no text in UTF-8",
+            "not text in UTF-8",
         ),
         (
             "edit_file",

@@ -12,6 +12,8 @@ mod bubblewrap;
 #[cfg(all(feature = "code", target_os = "linux"))]
 mod code;
 mod files;
+#[cfg(target_os = "linux")]
+mod growth;
 mod html;
 #[cfg(target_os = "linux")]
 mod launcher;

@@ -28,8 +28,8 @@ async fn go(
 ) -> Result<String, String> {
     let mut origin = Origin::default();
     origin.session = session.map(|key| SessionId {
-        team: "desk".to_owned(),
-        key: key.to_owned(),
+        team: "desk".into(),
+        key: key.into(),
     });
     origin.user = user.map(str::to_owned);
     origin.root = Some(RunId::from_random(root));

@@ -1,6 +1,6 @@
 //! Rules on a graph's values.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -58,6 +58,38 @@ impl Rule {
             Self::Any(rules) => rules.iter().any(|rule| rule.holds(state)),
             Self::Not(rule) => !rule.holds(state),
         }
+    }
+}
+
+/// The rule as a picture tells it: `verdict contains APPROVED or draft.times ≥ 3`.
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fn each<V>(values: &BTreeMap<String, V>, words: impl Fn(&V) -> String) -> String {
+            let told = values
+                .iter()
+                .map(|(name, value)| format!("{name} {}", words(value)));
+            told.collect::<Vec<_>>().join(" and ")
+        }
+        let several = |rules: &[Rule], word: &str| {
+            let told = rules.iter().map(|rule| match rule {
+                Self::All(_) | Self::Any(_) => format!("({rule})"),
+                rule => rule.to_string(),
+            });
+            told.collect::<Vec<_>>().join(word)
+        };
+        f.write_str(&match self {
+            Self::Contains(texts) => each(texts, |text| format!("contains {text}")),
+            Self::Equals(values) => each(values, |value| match value {
+                Value::String(text) => format!("is {text}"),
+                value => format!("is {value}"),
+            }),
+            Self::AtLeast(bounds) => each(bounds, |bound| format!("≥ {bound}")),
+            Self::Below(bounds) => each(bounds, |bound| format!("< {bound}")),
+            Self::Has(name) => format!("there is {name}"),
+            Self::All(rules) => several(rules, " and "),
+            Self::Any(rules) => several(rules, " or "),
+            Self::Not(rule) => format!("not ({rule})"),
+        })
     }
 }
 

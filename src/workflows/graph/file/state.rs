@@ -18,7 +18,7 @@ pub enum Reducer {
     Last,
     /// All are appended, in the order of the branches, to the earlier values, as a list.
     Append,
-    /// What each branch added to the number at the fork is added up.
+    /// The amounts that each branch added to the number at the fork are added up.
     Sum,
     /// The highest number counts.
     Max,

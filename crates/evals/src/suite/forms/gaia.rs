@@ -18,7 +18,9 @@ pub(in crate::suite) fn sample(
             .file_name()
             .is_some_and(|plain| plain == name);
         if !is_plain {
-            return Err(format!("\"file_name\" is {name:?}, which is no plain name"));
+            return Err(format!(
+                "\"file_name\" is {name:?}, which is not a plain name"
+            ));
         }
         input = format!("{input}\n\nThe file: {}", folder.join(name).display());
     }

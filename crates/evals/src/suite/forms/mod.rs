@@ -18,7 +18,7 @@ pub(super) use self::{
 fn text<'a>(fields: &'a Map<String, Value>, name: &str) -> Result<&'a str, String> {
     match fields.get(name) {
         Some(Value::String(text)) => Ok(text),
-        Some(_) => Err(format!("{name:?} is no text")),
+        Some(_) => Err(format!("{name:?} is not text")),
         None => Err(format!("it has no {name:?}")),
     }
 }

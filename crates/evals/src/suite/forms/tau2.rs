@@ -41,7 +41,7 @@ pub(in crate::suite) fn sample(fields: &Map<String, Value>) -> Result<Sample, St
         let list = criteria.and_then(|criteria| criteria.get(name));
         list.and_then(Value::as_array).cloned().unwrap_or_default()
     };
-    // What the customer does is no call of the agent's.
+    // What the customer does is not a call of the agent's.
     let of_agent =
         |action: &&Value| action["requestor"].as_str().unwrap_or("assistant") == "assistant";
     let actions = list("actions");

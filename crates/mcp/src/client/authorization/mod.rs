@@ -29,7 +29,7 @@ use self::{
     tokens::{Client, Tokens},
 };
 use super::{
-    error::{AuthorizationError, SettingsError},
+    error::{AuthorizationError, ServerSpecError},
     http::choose_provider,
     references::Variables,
 };
@@ -158,7 +158,7 @@ impl OAuthSpec {
         self
     }
 
-    fn revealed(&self, variables: Variables) -> Result<Self, SettingsError> {
+    fn revealed(&self, variables: Variables) -> Result<Self, ServerSpecError> {
         let shown = |value: &Option<String>| {
             let value = value.as_ref().map(|value| variables.reveal(value));
             value.transpose()
@@ -169,7 +169,7 @@ impl OAuthSpec {
             text.transpose().map(|text| text.map(PathBuf::from))
         };
         let provider = self.identity_provider.as_ref().map(|provider| {
-            Ok::<_, SettingsError>(IdentityProvider {
+            Ok::<_, ServerSpecError>(IdentityProvider {
                 client_secret: shown(&provider.client_secret)?,
                 id_token: variables.reveal(&provider.id_token)?,
                 ..provider.clone()

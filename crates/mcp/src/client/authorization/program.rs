@@ -187,7 +187,7 @@ async fn request(
     client: Option<(&str, &str)>,
 ) -> Result<Map<String, Value>, AuthorizationError> {
     let failed = |error: reqwest::Error| protocol(&error.without_url().to_string());
-    let url = Url::parse(endpoint).map_err(|_| protocol("its token endpoint is no address"))?;
+    let url = Url::parse(endpoint).map_err(|_| protocol("its token endpoint is not an address"))?;
     if !is_confidential(&url) {
         return Err(protocol("its token endpoint does not begin with https://"));
     }

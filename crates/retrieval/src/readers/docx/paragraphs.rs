@@ -5,10 +5,10 @@ use quick_xml::{
     events::{BytesStart, Event},
 };
 
-use super::{MAX_TEXT_BYTES, ReadError, malformed, styles, value};
+use super::{MAX_TEXT_BYTES, ReaderError, malformed, styles, value};
 
 /// The text of a document's body.
-pub(super) fn text(xml: &str, styles: &styles::Levels) -> Result<String, ReadError> {
+pub(super) fn text(xml: &str, styles: &styles::Levels) -> Result<String, ReaderError> {
     let mut reader = Reader::from_str(xml);
     let mut body = Body {
         styles,
@@ -43,7 +43,7 @@ pub(super) fn text(xml: &str, styles: &styles::Levels) -> Result<String, ReadErr
             _ => {}
         }
         if body.text.len() > MAX_TEXT_BYTES {
-            return Err(ReadError::TooLarge(MAX_TEXT_BYTES));
+            return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
         }
     }
 }
@@ -83,7 +83,7 @@ impl Body<'_> {
         }
     }
 
-    /// Whether the content of this element is no text of the document: it was deleted or moved away, it is a former format,
+    /// Whether the content of this element is not text of the document: it was deleted or moved away, it is a former format,
     /// or the same as another one for other programs.
     fn leaves_out(&mut self, name: &str) -> bool {
         match name {

@@ -34,7 +34,7 @@ pub(super) const BLOCKS: [&str; 27] = [
     "thead",
     "ul",
 ];
-/// Elements whose content is no text of the page.
+/// Elements whose content is not text of the page.
 const INVISIBLE: [&str; 11] = [
     "button", "iframe", "math", "noscript", "object", "script", "select", "style", "svg",
     "template", "textarea",

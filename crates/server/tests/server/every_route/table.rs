@@ -115,6 +115,9 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
         get("/api/v1/supervision", 403, 200),
         get("/api/v1/schedules", 403, 200),
         get("/api/v1/teams/{team}/definition", 403, 200),
+        get("/api/v1/evaluations", 403, 200),
+        get("/api/v1/evaluations/{name}", 403, 200),
+        get("/api/v1/evaluations/{name}/comparison", 403, 200).tail("?base=base&other=kind"),
         get("/api/v1/runs/{run}/entries", 403, 200),
         get("/api/v1/runs/{run}/definition", 403, 200),
         get("/api/v1/topics", 200, 200),
@@ -154,6 +157,12 @@ fn of_the_interface(hers: &Hers) -> Vec<Try> {
         get("/api/v1/sessions/{team}/{key}/artifacts", 200, 200),
         get("/api/v1/sessions/{team}/{key}/artifacts", 422, 422).tail("?scope=app"),
         get("/api/v1/sessions/{team}/{key}/artifacts/{name}", 404, 200),
+        // No turn of hers has a file.
+        get(
+            "/api/v1/sessions/{team}/{key}/turns/{number}/files/{place}",
+            404,
+            404,
+        ),
         get("/api/v1/questions", 200, 200),
         get("/api/v1/runs", 200, 200),
         get("/api/v1/runs", 200, 200).tail("?all=true"),

@@ -1,0 +1,186 @@
+//! The journal: commits the batches of all running agents, in order and in groups.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use ractor::{Actor, ActorProcessingErr, ActorRef};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::supervised_ref::SupervisedRef;
+use crate::{
+    contract::{Batch, BoxFuture, Commits, StoreHandle},
+    run::OnCommitted,
+};
+
+/// How many batches one commit takes at the most.
+const GROUP: usize = 4096;
+
+/// How many commits a caller makes for other callers before it leaves them to the actor.
+const FOR_OTHERS: usize = 16;
+
+/// Commits batches in the order in which they come. While one commit is under way the next
+/// batches gather, and become durable together. Cloning shares it.
+///
+/// A caller that comes while no commit is under way begins one itself; a store in memory is done
+/// with it at once. What the store needs time for is left to the journal's actor.
+#[derive(Clone)]
+pub(crate) struct GroupCommit(Arc<Inner>);
+
+struct Inner {
+    store: StoreHandle,
+    queue: Mutex<Queue>,
+    actor: SupervisedRef<JournalMessage>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: Vec<(Batch, OnCommitted)>,
+    committing: bool,
+}
+
+impl GroupCommit {
+    pub(crate) fn new(store: StoreHandle) -> Self {
+        Self(Arc::new(Inner {
+            store,
+            queue: Mutex::default(),
+            actor: SupervisedRef::default(),
+        }))
+    }
+
+    /// The address of the journal's actor.
+    pub(crate) fn actor(&self) -> SupervisedRef<JournalMessage> {
+        self.0.actor.clone()
+    }
+
+    /// Commits this, and tells when it is durable.
+    pub(crate) fn commit(&self, batch: Batch, on_committed: OnCommitted) {
+        {
+            let mut queue = self.0.queue.lock();
+            queue.waiting.push((batch, on_committed));
+            if std::mem::replace(&mut queue.committing, true) {
+                return;
+            }
+        }
+        let mut permit = CommitPermit(Some(self.clone()));
+        for _ in 0..FOR_OTHERS {
+            let Some((mut commit, told)) = permit.next() else {
+                return;
+            };
+            let Some(result) = (&mut commit).now_or_never() else {
+                let under_way = Some((commit, told));
+                return self.leave(JournalMessage { under_way, permit });
+            };
+            tell(told, result);
+        }
+        let under_way = None;
+        self.leave(JournalMessage { under_way, permit });
+    }
+
+    fn leave(&self, message: JournalMessage) {
+        // Without the actor nobody learns the commit's result: the message is dropped, and the
+        // waiting callers are told that the journal is gone.
+        let _ = self.0.actor.send(message);
+    }
+}
+
+/// A commit that the store has begun, and the callers that are told of it.
+type UnderWay = (BoxFuture<'static, Commits>, Vec<OnCommitted>);
+
+/// The right to commit, which has one holder at a time.
+struct CommitPermit(Option<GroupCommit>);
+
+impl CommitPermit {
+    /// The next commit; without one the right is given back.
+    fn next(&mut self) -> Option<UnderWay> {
+        let journal = self.0.as_ref()?;
+        let mut queue = journal.0.queue.lock();
+        if queue.waiting.is_empty() {
+            queue.committing = false;
+            drop(queue);
+            self.0 = None;
+            return None;
+        }
+        let taken = queue.waiting.len().min(GROUP);
+        // Collecting pairs would make room for four at once.
+        let (mut batches, mut told) = (Vec::with_capacity(taken), Vec::with_capacity(taken));
+        for (batch, on_committed) in queue.waiting.drain(..taken) {
+            batches.push(batch);
+            told.push(on_committed);
+        }
+        drop(queue);
+        Some((journal.0.store.commit_shared(batches), told))
+    }
+}
+
+impl Drop for CommitPermit {
+    /// The holder of the permit is lost with the batches that waited: their callers are told.
+    fn drop(&mut self) {
+        if let Some(journal) = self.0.take() {
+            let waiting = {
+                let mut queue = journal.0.queue.lock();
+                queue.committing = false;
+                std::mem::take(&mut queue.waiting)
+            };
+            drop(waiting);
+        }
+    }
+}
+
+fn tell(told: Vec<OnCommitted>, result: Commits) {
+    match result {
+        Ok(results) => {
+            for (mut caller, result) in told.into_iter().zip(results) {
+                caller.give(result);
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, "a commit failed");
+            told.into_iter()
+                .for_each(|mut caller| caller.give(Err(error.clone())));
+        }
+    }
+}
+
+/// Carries the commits for which the store needs time.
+pub(crate) struct GroupCommitActor;
+
+/// Carry this commit, and all that wait behind it.
+pub(crate) struct JournalMessage {
+    under_way: Option<UnderWay>,
+    permit: CommitPermit,
+}
+
+impl Actor for GroupCommitActor {
+    type Msg = JournalMessage;
+    type State = Option<AbortOnDropHandle<()>>;
+    type Arguments = ();
+
+    async fn pre_start(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        (): (),
+    ) -> Result<Self::State, ActorProcessingErr> {
+        Ok(None)
+    }
+
+    async fn handle(
+        &self,
+        _myself: ActorRef<Self::Msg>,
+        mut message: JournalMessage,
+        carrying: &mut Self::State,
+    ) -> Result<(), ActorProcessingErr> {
+        // There is one permit, so what was carried before has ended.
+        *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let JournalMessage { under_way, permit } = &mut message;
+                let Some((commit, told)) = under_way.take().or_else(|| permit.next()) else {
+                    return;
+                };
+                let result = commit.await;
+                tell(told, result);
+            }
+        })));
+        Ok(())
+    }
+}

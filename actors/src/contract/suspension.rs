@@ -1,0 +1,207 @@
+//! Model calls whose answers come hours later.
+
+use std::{
+    any::Any,
+    convert::Infallible,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use super::{BoxFuture, Clock, ItemBody, MailboxItem, StoreHandle};
+use crate::vocabulary::{ModelTicket, OperationError, RunId};
+
+/// The surroundings of a System's parts.
+pub(crate) trait Surroundings: fmt::Debug + Send + Sync + 'static {
+    /// Puts an item into a run's mailbox.
+    fn post(&self, run: RunId, item: MailboxItem)
+    -> BoxFuture<'static, Result<(), OperationError>>;
+
+    /// The keeper of the actors that packages add.
+    fn companions(&self) -> Arc<dyn Any + Send + Sync>;
+
+    /// The store, for what is only read.
+    fn store(&self) -> &StoreHandle;
+
+    /// The clock.
+    fn clock(&self) -> &Arc<dyn Clock>;
+}
+
+/// The System in which a model is asked, for a model that works beside its calls. Cloning shares it.
+#[derive(Clone)]
+pub struct ModelHost(Arc<dyn Surroundings>);
+
+impl ModelHost {
+    pub(crate) fn new(surroundings: Arc<dyn Surroundings>) -> Self {
+        Self(surroundings)
+    }
+
+    /// The System's store, for what the model must not lose.
+    pub fn store(&self) -> &StoreHandle {
+        self.0.store()
+    }
+
+    /// The System's clock.
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        self.0.clock()
+    }
+
+    pub(crate) fn companions(&self) -> Arc<dyn Any + Send + Sync> {
+        self.0.companions()
+    }
+
+    /// Gives the answer of a suspended call, in the model's own form, and wakes its run. A second answer to a ticket
+    /// changes nothing.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`](crate::vocabulary::ErrorKind::NotFound) when the run has ended; what the store fails with.
+    pub async fn answer(&self, ticket: &ModelTicket, answer: String) -> Result<(), OperationError> {
+        let operation = ticket.operation;
+        let given = GivenAnswer {
+            ticket: ticket.clone(),
+            answer,
+        };
+        let text = serde_json::to_string(&given).unwrap_or_default();
+        let body = ItemBody::Result {
+            operation,
+            result: Ok(text),
+        };
+        let item = MailboxItem::new(ticket.item(), self.clock().now(), body);
+        self.0.post(ticket.run, item).await
+    }
+}
+
+impl fmt::Debug for ModelHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ModelHost({:?})", self.store())
+    }
+}
+
+/// An answer on its way to the call that waits for it.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct GivenAnswer {
+    ticket: ModelTicket,
+    answer: String,
+}
+
+/// A call that a model may suspend.
+pub(crate) trait SuspendableCall: Send + Sync + 'static {
+    /// The System in which it is made.
+    fn host(&self) -> &ModelHost;
+
+    /// Its ticket for the answer that comes after so many others.
+    fn ticket(&self, number: u32) -> ModelTicket;
+}
+
+/// The state that all attempts of one call share.
+pub(crate) struct Attempts {
+    /// How many have begun.
+    begun: AtomicU32,
+    /// The call, if it can wait for hours.
+    call: Option<Arc<dyn SuspendableCall>>,
+    answers: Mutex<Answers>,
+    suspended: Notify,
+}
+
+/// The answers that came for a call, and how many of them attempts have taken.
+struct Answers {
+    left: std::vec::IntoIter<String>,
+    taken: u32,
+}
+
+impl Attempts {
+    /// The attempts of a call for which these answers came.
+    pub(crate) fn of(call: Option<Arc<dyn SuspendableCall>>, answers: Vec<String>) -> Self {
+        Self {
+            begun: AtomicU32::new(0),
+            call,
+            answers: Mutex::new(Answers {
+                left: answers.into_iter(),
+                taken: 0,
+            }),
+            suspended: Notify::new(),
+        }
+    }
+
+    /// The attempts of a call outside of a run, after so many.
+    pub(super) fn after(begun: u32) -> Self {
+        Self {
+            begun: AtomicU32::new(begun),
+            ..Self::of(None, Vec::new())
+        }
+    }
+
+    /// How many have begun.
+    pub(crate) fn begun(&self) -> u32 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// Begins the next one, and returns its number.
+    pub(super) fn begin(&self) -> u32 {
+        self.begun.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Waits until an attempt suspends the call.
+    pub(crate) async fn suspended(&self) {
+        self.suspended.notified().await;
+    }
+}
+
+/// A model call's means to wait for hours, shared by its attempts. The model [suspends](Self::suspend) the call: what is
+/// under way of it is dropped, interceptors with it, and its run may fall asleep. Once somebody
+/// [answers](ModelHost::answer) the [ticket](Self::ticket), the call begins again, and an attempt
+/// [takes](Self::take_answer) the answer instead of asking.
+#[derive(Clone)]
+pub struct Suspension {
+    call: Arc<dyn SuspendableCall>,
+    attempts: Arc<Attempts>,
+}
+
+impl Suspension {
+    /// The means of these attempts, if their call can wait.
+    pub(super) fn of(attempts: &Arc<Attempts>) -> Option<Self> {
+        let call = attempts.call.clone()?;
+        let attempts = attempts.clone();
+        Some(Self { call, attempts })
+    }
+
+    /// The System in which the call is made.
+    pub fn host(&self) -> &ModelHost {
+        self.call.host()
+    }
+
+    /// The ticket for the next answer. It is the same each time until an answer is taken, also after a crash.
+    pub fn ticket(&self) -> ModelTicket {
+        self.call.ticket(self.attempts.answers.lock().taken)
+    }
+
+    /// The next answer that came to a ticket of this call, and that no attempt has taken since the call began again.
+    pub fn take_answer(&self) -> Option<String> {
+        let mut answers = self.attempts.answers.lock();
+        loop {
+            let given: Option<GivenAnswer> = serde_json::from_str(&answers.left.next()?).ok();
+            // Others are for a request that was never recorded, or are no answers at all.
+            if let Some(given) = given
+                && given.ticket == self.call.ticket(answers.taken)
+            {
+                answers.taken += 1;
+                return Some(given.answer);
+            }
+        }
+    }
+
+    /// Suspends the call until its ticket is answered. The future never ends: it is dropped. The source of the answer must
+    /// be durable before, since the call is not made again until then.
+    pub async fn suspend(&self) -> Infallible {
+        self.attempts.suspended.notify_one();
+        std::future::pending().await
+    }
+}
+
+opaque!(Suspension);

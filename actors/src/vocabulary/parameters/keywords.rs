@@ -1,0 +1,152 @@
+//! The words of JSON Schema, and the kind of value under each.
+
+use serde_json::{Map, Value};
+
+use super::{legal, names};
+
+/// The kind of value under a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Holds {
+    /// A schema.
+    Schema,
+    /// A list of one or more schemas.
+    Schemas,
+    /// Schemas by name.
+    Named,
+    /// A list of names.
+    Names,
+    /// A list of one or more values.
+    Values,
+    /// A list of values.
+    Examples,
+    /// A number.
+    Number,
+    /// A number of things.
+    Count,
+    Text,
+    YesOrNo,
+    /// Nothing that a provider wants to know.
+    Nothing,
+}
+
+/// The words that providers check. Others are notes for them.
+pub(super) const KEYWORDS: [(&str, Holds); 47] = [
+    ("$schema", Holds::Nothing),
+    ("$vocabulary", Holds::Nothing),
+    ("$ref", Holds::Text),
+    ("$dynamicRef", Holds::Text),
+    ("$id", Holds::Text),
+    ("$anchor", Holds::Text),
+    ("$dynamicAnchor", Holds::Text),
+    ("$comment", Holds::Text),
+    ("$defs", Holds::Named),
+    ("definitions", Holds::Named),
+    ("properties", Holds::Named),
+    ("patternProperties", Holds::Named),
+    ("dependentSchemas", Holds::Named),
+    ("anyOf", Holds::Schemas),
+    ("oneOf", Holds::Schemas),
+    ("allOf", Holds::Schemas),
+    ("prefixItems", Holds::Schemas),
+    ("items", Holds::Schema),
+    ("contains", Holds::Schema),
+    ("additionalProperties", Holds::Schema),
+    ("unevaluatedProperties", Holds::Schema),
+    ("unevaluatedItems", Holds::Schema),
+    ("propertyNames", Holds::Schema),
+    ("not", Holds::Schema),
+    ("if", Holds::Schema),
+    ("then", Holds::Schema),
+    ("else", Holds::Schema),
+    ("contentSchema", Holds::Schema),
+    ("required", Holds::Names),
+    ("enum", Holds::Values),
+    ("examples", Holds::Examples),
+    ("minimum", Holds::Number),
+    ("maximum", Holds::Number),
+    ("exclusiveMinimum", Holds::Number),
+    ("exclusiveMaximum", Holds::Number),
+    ("multipleOf", Holds::Number),
+    ("minLength", Holds::Count),
+    ("maxLength", Holds::Count),
+    ("minItems", Holds::Count),
+    ("maxItems", Holds::Count),
+    ("minProperties", Holds::Count),
+    ("maxProperties", Holds::Count),
+    ("title", Holds::Text),
+    ("description", Holds::Text),
+    ("pattern", Holds::Text),
+    ("format", Holds::Text),
+    ("uniqueItems", Holds::YesOrNo),
+];
+
+impl Holds {
+    /// The value as it may stand under such a word; `None` if it may not.
+    pub(super) fn legal(self, value: Value) -> Option<Value> {
+        match (self, value) {
+            (Self::Schema, value @ Value::Bool(_)) => Some(value),
+            (Self::Schema, value @ Value::Object(_)) => Some(legal(value)),
+            (Self::Schemas, Value::Array(schemas)) if !schemas.is_empty() => {
+                Some(schemas.into_iter().map(branch).collect())
+            }
+            (Self::Named, Value::Object(schemas)) => {
+                let schemas = schemas
+                    .into_iter()
+                    .map(|(name, schema)| (name, legal(schema)));
+                Some(Value::Object(schemas.collect::<Map<_, _>>()))
+            }
+            (Self::Names, list @ Value::Array(_)) => Some(names(list)?.into()),
+            (Self::Values, Value::Array(values)) if values.is_empty() => None,
+            (Self::Values | Self::Examples, value @ Value::Array(_))
+            | (Self::Text, value @ Value::String(_))
+            | (Self::YesOrNo, value @ Value::Bool(_))
+            | (Self::Number, value @ Value::Number(_)) => Some(value),
+            (Self::Count, value) if value.is_u64() => Some(value),
+            _ => None,
+        }
+    }
+}
+
+/// One of several schemas. Where its type is `null`, it means the type of that name: elsewhere nobody would write it.
+fn branch(schema: Value) -> Value {
+    match schema {
+        Value::Object(mut fields) if fields.get("type") == Some(&Value::Null) => {
+            fields.insert("type".to_owned(), Value::from("null"));
+            legal(Value::Object(fields))
+        }
+        schema => legal(schema),
+    }
+}
+
+/// The schemas right below this one.
+pub(super) fn below(schema: &Value) -> impl Iterator<Item = &Value> {
+    let fields = schema.as_object().into_iter().flatten();
+    fields.flat_map(|(word, value)| {
+        let below: Vec<&Value> = match (holds(word), value) {
+            (Some(Holds::Schema), value) => vec![value],
+            (Some(Holds::Schemas), Value::Array(list)) => list.iter().collect(),
+            (Some(Holds::Named), Value::Object(named)) => named.values().collect(),
+            _ => Vec::new(),
+        };
+        below
+    })
+}
+
+/// The schemas right below this one.
+pub(super) fn below_mut(schema: &mut Value) -> impl Iterator<Item = &mut Value> {
+    let fields = schema.as_object_mut().into_iter().flatten();
+    fields.flat_map(|(word, value)| {
+        let below: Vec<&mut Value> = match (holds(word), value) {
+            (Some(Holds::Schema), value) => vec![value],
+            (Some(Holds::Schemas), Value::Array(list)) => list.iter_mut().collect(),
+            (Some(Holds::Named), Value::Object(named)) => named.values_mut().collect(),
+            _ => Vec::new(),
+        };
+        below
+    })
+}
+
+fn holds(word: &str) -> Option<Holds> {
+    let known = KEYWORDS.iter().find(|(known, _)| *known == word);
+    known.map(|(_, holds)| *holds)
+}

@@ -1,0 +1,277 @@
+//! Requests that share a batch of their provider: it answers within a day, and asks half the price.
+//!
+//! An attempt hands its request to the collector and suspends its call. The collector, an actor, gathers requests for a
+//! short time, submits them together, asks from time to time how the batch stands, and gives each answer to the ticket
+//! of its request. The ticket is the request's id in the batch. A batch stands in the store *before* it is uploaded, with
+//! a key that the provider is told too, so that one whose submission was cut short is found there before its requests are
+//! submitted again.
+
+mod attending;
+mod collector;
+mod desk;
+mod lines;
+mod rows;
+mod spec;
+mod submitting;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use ghostlight_actors::{
+    actor::Companion,
+    contract::{BoxFuture, ModelContext, ModelError, ModelHost, Suspension},
+    vocabulary::{ErrorKind, ModelRequest, ModelTicket, Timestamp},
+};
+use parking_lot::RwLock;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::sync::oneshot;
+
+use self::{
+    collector::{Collector, CollectorMessage},
+    desk::{Desk, Request},
+    rows::Rows,
+};
+use super::http::{Failure, Report, Scrub};
+
+pub(super) use lines::Lines;
+pub use spec::BatchSpec;
+
+/// A provider's interface for batches.
+pub(super) trait BatchServer: Send + Sync + 'static {
+    /// Its name for people, with the model.
+    fn description(&self) -> String;
+
+    /// A mark of the account by which it is asked, from which nobody can tell the key.
+    fn account(&self) -> String;
+
+    /// The longest time that an upload takes.
+    fn upload_time(&self) -> Duration;
+
+    /// The line of a request in a batch.
+    fn line(&self, ticket: &ModelTicket, body: &RawValue) -> Result<Bytes, Failure>;
+
+    /// Uploads lines, and returns the name of the file. Nothing happens with it before a batch names it.
+    fn upload(&self, lines: Vec<Bytes>) -> BoxFuture<'_, Result<String, Failure>>;
+
+    /// Makes a batch of an uploaded file, marked with this key, and returns its id.
+    fn submit<'a>(&'a self, file: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, Failure>>;
+
+    /// The batch that is marked with this key and was made at this time or later, if there is one.
+    fn find<'a>(
+        &'a self,
+        key: &'a str,
+        since: Timestamp,
+    ) -> BoxFuture<'a, Result<Option<String>, Failure>>;
+
+    /// How a batch stands.
+    fn look<'a>(&'a self, batch: &'a str) -> BoxFuture<'a, Result<Standing, Failure>>;
+
+    /// The lines of a file of answers to this many requests. Each is read within the bound on an answer.
+    fn answers<'a>(
+        &'a self,
+        file: &'a str,
+        requests: usize,
+    ) -> BoxFuture<'a, Result<Lines, Failure>>;
+
+    /// Reads a line of answers: the id of its request, and the end of that.
+    fn read(&self, line: &[u8]) -> Option<(String, ItemEnd)>;
+
+    /// Ends a batch early.
+    fn cancel<'a>(&'a self, batch: &'a str) -> BoxFuture<'a, Result<(), Failure>>;
+
+    /// Deletes files that nobody needs any more.
+    fn delete<'a>(&'a self, files: &'a [String]) -> BoxFuture<'a, ()>;
+
+    /// The error for people, and for the rules of retries.
+    fn error(&self, failure: Failure) -> ModelError;
+}
+
+/// How a batch stands.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// It is under way, and may be cancelled or not.
+    UnderWay { cancellable: bool },
+    /// It has ended, in this word, and its answers are in these files. A request without an answer has this end.
+    Ended {
+        status: String,
+        files: Vec<String>,
+        unanswered: ItemEnd,
+    },
+}
+
+/// The end of one request of a batch, as it goes to the run that waits.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum ItemEnd {
+    /// The server's answer, with its status.
+    Answered { status: u16, body: Box<RawValue> },
+    /// It was not answered, for this reason, of which the server said this.
+    Unanswered {
+        kind: ErrorKind,
+        message: String,
+        said: String,
+        retryable: bool,
+    },
+}
+
+impl ItemEnd {
+    /// The answer of the server, or its refusal.
+    fn into_answer(self, scrub: &Scrub<'_>) -> Result<Box<RawValue>, BatchFailure> {
+        match self {
+            Self::Answered { status, body } if (200..300).contains(&status) => Ok(body),
+            Self::Answered { status, body } => Err(BatchFailure::Server(Failure::Rejected {
+                status,
+                retry_after: None,
+                report: Box::new(Report::read(body.get().as_bytes())),
+            })),
+            Self::Unanswered {
+                kind,
+                mut message,
+                said,
+                retryable,
+            } => {
+                if let Some(words) = scrub.excerpt(&said) {
+                    message = format!("{message}: {words}");
+                }
+                let error = ModelError::new(kind, message);
+                Err(BatchFailure::Own(match retryable {
+                    true => error.retryable(),
+                    false => error,
+                }))
+            }
+        }
+    }
+}
+
+/// Why a request of a batch failed.
+pub(super) enum BatchFailure {
+    /// The server refused it as it would have refused it alone.
+    Server(Failure),
+    /// It joined no batch, or its batch did not come to it.
+    Own(ModelError),
+}
+
+impl From<ModelError> for BatchFailure {
+    fn from(error: ModelError) -> Self {
+        Self::Own(error)
+    }
+}
+
+impl From<Failure> for BatchFailure {
+    fn from(failure: Failure) -> Self {
+        Self::Server(failure)
+    }
+}
+
+/// How the call of a run goes in a batch.
+pub(super) enum Batched {
+    /// Its answer has come.
+    Answered(String),
+    /// It waits for its answer.
+    Waits(BatchSpec, Suspension),
+}
+
+impl Batched {
+    /// `None` for a call that is made at once: outside of a run that can sleep, and where the setting is missing. An answer
+    /// that has come counts without the setting, too.
+    pub(super) fn of(spec: Option<BatchSpec>, cx: &ModelContext) -> Option<Self> {
+        let suspension = cx.suspension()?;
+        match suspension.take_answer() {
+            Some(answer) => Some(Self::Answered(answer)),
+            None => spec.map(|spec| Self::Waits(spec, suspension)),
+        }
+    }
+}
+
+/// The answer that came to a request in a batch. Where none came yet, the request joins a batch and its call is
+/// suspended: the future does not end then.
+pub(super) async fn answer(
+    server: &Arc<dyn BatchServer>,
+    batched: Batched,
+    cx: &ModelContext,
+    request: &ModelRequest,
+    body: impl FnOnce() -> serde_json::Result<Box<RawValue>>,
+) -> Result<Box<RawValue>, BatchFailure> {
+    let (spec, suspension) = match batched {
+        Batched::Answered(text) => {
+            let end: Result<ItemEnd, _> = serde_json::from_str(&text);
+            let end = end.map_err(|error| Failure::unreadable(&error))?;
+            return end.into_answer(&Scrub::new(request));
+        }
+        Batched::Waits(spec, suspension) => (spec, suspension),
+    };
+    // Thousands of requests may be gathered at once.
+    cx.free_slot();
+    let ticket = suspension.ticket();
+    let line = body().map_err(|_| Failure::Request);
+    let line = line.and_then(|body| server.line(&ticket, &body))?;
+    let desk = Desk {
+        host: suspension.host().clone(),
+        server: server.clone(),
+        spec,
+    };
+    Batches::of(desk).await?.join(ticket, line).await?;
+    match suspension.suspend().await {}
+}
+
+/// Whether batches are under way at the server of this description.
+pub(super) async fn are_open(host: &ModelHost, description: &str) -> bool {
+    let rows = Rows::of(host.store().clone(), description);
+    match rows.all().await {
+        Ok(open) => !open.rows.is_empty(),
+        Err(error) => {
+            tracing::warn!(%error, "whether there are batches of {description} cannot be read");
+            false
+        }
+    }
+}
+
+/// Looks after what was submitted to this server by earlier processes, and by the model with other settings.
+pub(super) async fn attend(host: &ModelHost, server: Arc<dyn BatchServer>, spec: BatchSpec) {
+    let description = server.description();
+    let desk = Desk {
+        host: host.clone(),
+        server,
+        spec,
+    };
+    match Batches::of(desk.clone()).await {
+        Ok(batches) => batches.0.tell(CollectorMessage::Settings(desk)),
+        Err(error) => tracing::warn!(%error, "nobody looks after the batches of {description}"),
+    }
+}
+
+/// The way to the collector of an account's batches in one System.
+struct Batches(Companion<CollectorMessage>);
+
+impl Batches {
+    /// The collector of this model and account in this System, started with these settings if it was not. All models with
+    /// the same server, name and account share it.
+    async fn of(desk: Desk) -> Result<Self, ModelError> {
+        let (server, host) = (&desk.server, desk.host.clone());
+        let account = server.account();
+        let id = format!("batches of {} by {account}", server.description());
+        let collector = Collector(Arc::new(RwLock::new(desk)));
+        let make = move || (collector.clone(), ());
+        let found = host.companion::<Collector, _>(&id, make).await;
+        found
+            .map(Self)
+            .map_err(|error| ModelError::new(error.kind, error.message))
+    }
+
+    /// Adds a request to the batch that is being gathered. Returns once it is submitted, durably.
+    ///
+    /// # Errors
+    /// Why it was surely not submitted.
+    async fn join(&self, ticket: ModelTicket, line: Bytes) -> Result<(), ModelError> {
+        let ask = |reply: oneshot::Sender<Result<(), ModelError>>| {
+            let (ticket, line) = (ticket.clone(), line.clone());
+            CollectorMessage::Join(Request {
+                ticket,
+                line,
+                reply,
+            })
+        };
+        let joined = self.0.ask(ask).await;
+        joined.unwrap_or_else(|error| Err(ModelError::new(error.kind, error.message).retryable()))
+    }
+}

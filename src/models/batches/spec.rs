@@ -1,0 +1,77 @@
+//! How requests are gathered into batches.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How the requests of a model are gathered into batches of its provider. A team file holds the same fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct BatchSpec {
+    /// How long requests are gathered, from the first one on, in seconds; 30 by default. Their runs stay in memory
+    /// until then.
+    pub window_s: u32,
+    /// The most requests of a batch; 50,000 by default, as OpenAI takes them.
+    pub max_requests: u32,
+    /// The most bytes of a batch, all of which are in memory while it is gathered; 64 MiB by default. OpenAI takes 200
+    /// MB. A single larger request is refused.
+    pub max_bytes: u64,
+    /// How often the provider is asked how a batch stands, in seconds; 60 by default.
+    pub poll_interval_s: u32,
+}
+
+impl Default for BatchSpec {
+    fn default() -> Self {
+        Self {
+            window_s: 30,
+            max_requests: 50_000,
+            max_bytes: 64 * 1024 * 1024,
+            poll_interval_s: 60,
+        }
+    }
+}
+
+impl BatchSpec {
+    /// Sets how long requests are gathered, from the first one on, in whole seconds.
+    #[must_use]
+    pub fn window(mut self, window: Duration) -> Self {
+        self.window_s = seconds(window);
+        self
+    }
+
+    /// Sets the most requests of a batch.
+    #[must_use]
+    pub fn max_requests(mut self, requests: u32) -> Self {
+        self.max_requests = requests;
+        self
+    }
+
+    /// Sets the most bytes of a batch.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Sets how often the provider is asked how a batch stands, in whole seconds.
+    #[must_use]
+    pub fn poll_interval(mut self, interval: Duration) -> Self {
+        self.poll_interval_s = seconds(interval);
+        self
+    }
+
+    pub(super) fn gathered_for(&self) -> Duration {
+        Duration::from_secs(self.window_s.into())
+    }
+
+    /// At least a second.
+    pub(super) fn polled_every(&self) -> Duration {
+        Duration::from_secs(self.poll_interval_s.max(1).into())
+    }
+}
+
+fn seconds(of: Duration) -> u32 {
+    u32::try_from(of.as_secs()).unwrap_or(u32::MAX)
+}
