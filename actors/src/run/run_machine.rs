@@ -522,9 +522,10 @@ impl RunMachine {
         operation.waker.take()
     }
 
-    /// How many operations the function waits for with this waker.
+    /// How many operations the function waits for with this waker. It is known by its data, which is an `Arc` of its own:
+    /// `will_wake` may deny that a waker and its clone are the same, because each may have its own copy of the table.
     pub(super) fn waits_with(&self, waker: &Waker) -> usize {
         let wakers = self.operations.values().filter_map(|it| it.waker.as_ref());
-        wakers.filter(|own| own.will_wake(waker)).count()
+        wakers.filter(|own| own.data() == waker.data()).count()
     }
 }
