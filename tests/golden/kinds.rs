@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use ghostlight::{
-    actor::System,
+    actor::{System, SystemOptions},
     contract::{Model, ModelContext, ModelError, StoreHandle, SystemClock},
     prelude::*,
     run::{Task, Team, operations::Scope},
-    vocabulary::{ModelRequest, Question, RunId, Timestamp, ToolCall, ToolDefinition, Transfer},
+    vocabulary::{
+        ErrorKind, ModelRequest, Question, RunId, Timestamp, ToolCall, ToolDefinition, Transfer,
+    },
 };
 use serde_json::json;
 
@@ -30,6 +32,7 @@ pub(crate) fn kinds() -> Vec<Kind> {
         "asked_calls",
         "suspended",
         "heard_below",
+        "paused",
     ];
     names.into_iter().map(|name| Kind { name }).collect()
 }
@@ -86,6 +89,10 @@ async fn act(cx: RunContext) -> Ended {
         }
         "suspended" => {
             let answered = cx.delegate("patient", "go").await?;
+            Ok(Outcome::answer(answered.text))
+        }
+        "paused" => {
+            let answered = cx.delegate("pausing", "go").await?;
             Ok(Outcome::answer(answered.text))
         }
         "heard_below" => {
@@ -176,6 +183,22 @@ impl Model for Patient {
     }
 }
 
+/// A model whose provider is down at first.
+struct Recovering;
+
+impl Model for Recovering {
+    async fn respond(
+        &self,
+        _: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        match cx.attempt() {
+            1 => Err(ModelError::new(ErrorKind::Model, "no server").retryable()),
+            _ => Ok(ModelResponse::text("a second thought")),
+        }
+    }
+}
+
 /// What the tools take.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct What {
@@ -213,13 +236,19 @@ pub(crate) fn team() -> Team {
         .agent(closing)
         .agent(asking)
         .agent(Agent::from_fn("patient", think).model(Patient))
+        .agent(Agent::from_fn("pausing", think).model(Recovering))
         .agent(Agent::from_fn("hearer", hear))
         .into_team()
         .unwrap()
 }
 
 pub(crate) async fn start(store: StoreHandle) -> System {
+    let mut options = SystemOptions::default();
+    // A call that failed pauses longer than that, so its run sleeps.
+    options.linger = Duration::from_millis(20);
+    options.gateway.base_pause = Duration::from_millis(100);
     System::builder(store)
+        .options(options)
         .clock(SystemClock::starting_at(Timestamp(1_760_000_000_000)))
         .model(
             "default",

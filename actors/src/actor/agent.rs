@@ -36,8 +36,8 @@ use super::{
 use crate::{
     contract::Claim,
     run::{
-        ChildReport, ChildStart, Command, Incarnation, Loaded, ParentSender, Ports, RunCommands,
-        RunSender, RunTask, SessionTail,
+        ChildReport, ChildStart, Command, Idleness, Incarnation, Loaded, ParentSender, Ports,
+        RunCommands, RunSender, RunTask, SessionTail,
     },
     session::{SessionFold, Turn, TurnQueue},
     vocabulary::{AgentError, RunId, SessionId},
@@ -354,7 +354,7 @@ impl AgentState {
                         self.tell_unreadable(run, &error);
                         if let Some(parent) = hosted.and_then(|hosted| hosted.route.parent) {
                             // Like a parked child, this one waits for somebody to mend it.
-                            parent.tell(ChildReport::Idle { wake_at: None });
+                            parent.tell(ChildReport::Idle(Idleness::default()));
                         }
                         self.not_recovered(run);
                         answer(reply, Err(error));

@@ -299,8 +299,8 @@ impl Run {
     }
 
     /// Whether the run is open and cannot go on by itself: all runs of its tree are parked, or wait for a person, a message,
-    /// a result or a time. Where one of them is at work, or waits for the answer to a suspended model call, such as one in a
-    /// batch, the run goes on by itself. This reads the journals of the runs that wait.
+    /// a result or a time. Where one of them is at work, or waits for its model's provider or for the answer to a suspended
+    /// model call, such as one in a batch, the run goes on by itself. This reads the journals of the runs that wait.
     ///
     /// # Errors
     /// The errors of the store.

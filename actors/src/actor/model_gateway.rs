@@ -21,9 +21,9 @@ use crate::{
         Attempts, BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, ModelHost, NextModel,
         Slot, Telling,
     },
-    run::{Asked, Called, Carried, Manner, ModelAnswer, ModelCall, ModelEnd, Registry, Tries},
+    run::{Asked, Carried, Manner, ModelAnswer, ModelCall, ModelEnd, Registry},
     vocabulary::{
-        ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId, Usage,
+        ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, Retry, RunId,
     },
 };
 
@@ -44,7 +44,10 @@ pub struct GatewayOptions {
     /// `patience` covers it.
     pub max_retry_after: Duration,
     /// How long a call is tried again past its attempts while its provider is down, so that its run
-    /// waits. With zero, the default, the run gets the error, which is marked as retryable.
+    /// waits, over restarts too. With zero, the default, the run gets the error, which is marked as retryable.
+    ///
+    /// Before a pause that is not shorter than [`SystemOptions::linger`](super::SystemOptions::linger) the run falls
+    /// asleep. It is no live run then, and the end of the pause wakes it.
     pub patience: Duration,
 }
 
@@ -68,6 +71,7 @@ pub(crate) struct ModelGateway {
     pub(crate) calls: Arc<CallTable<ModelAnswer>>,
     model: ModelHandle,
     options: GatewayOptions,
+    linger: Duration,
     slots: FairSlots,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
@@ -80,6 +84,8 @@ pub(crate) const KEPT_ANSWERS: usize = 256;
 /// bound for all of them.
 pub(crate) struct Gateways {
     options: GatewayOptions,
+    /// The shortest pause for which a run falls asleep.
+    linger: Duration,
     entropy: Arc<dyn Entropy>,
     previews: Previewer,
     by_model: HashMap<usize, Arc<ModelGateway>>,
@@ -89,12 +95,13 @@ pub(crate) struct Gateways {
 
 impl Gateways {
     pub(crate) fn new(
-        options: GatewayOptions,
+        (options, linger): (GatewayOptions, Duration),
         entropy: Arc<dyn Entropy>,
         previews: Previewer,
     ) -> Self {
         Self {
             options,
+            linger,
             entropy,
             previews,
             by_model: HashMap::new(),
@@ -118,6 +125,7 @@ impl Gateways {
                 calls: Arc::default(),
                 model: model.clone(),
                 options: self.options,
+                linger: self.linger,
                 slots: FairSlots::new(self.options.concurrency),
                 entropy: self.entropy.clone(),
                 previews: self.previews.clone(),
@@ -149,11 +157,12 @@ impl ModelGateway {
         self.slots.counts()
     }
 
-    /// Makes a call for which these answers came, or joins it if it is under way.
+    /// Makes a call for which these answers came, and on which this was spent before, or joins it if it is under way.
     pub(crate) fn carry(
         self: Arc<Self>,
         call: Arc<ModelCall>,
         answers: Vec<String>,
+        before: Option<Retry>,
     ) -> Carried<ModelAnswer> {
         let manner = Manner {
             key: (call.run, call.operation),
@@ -162,7 +171,8 @@ impl ModelGateway {
             settles: false,
         };
         let calls = self.calls.clone();
-        let answer = self.answer(call, answers).boxed();
+        let before = before.unwrap_or_else(|| Retry::new(self.previews.clock.forward()));
+        let answer = self.answer(call, answers, before).boxed();
         if !calls.is_away() {
             return calls.carry(manner, answer);
         }
@@ -174,17 +184,22 @@ impl ModelGateway {
         }))
     }
 
-    async fn answer(self: Arc<Self>, call: Arc<ModelCall>, answers: Vec<String>) -> ModelAnswer {
+    async fn answer(
+        self: Arc<Self>,
+        call: Arc<ModelCall>,
+        answers: Vec<String>,
+        before: Retry,
+    ) -> ModelAnswer {
         let telling = Telling::default();
         let mut answering = Answering {
             previews: &self.previews,
             call: (call.run, call.operation),
             has_ended: false,
         };
-        let attempts = Arc::new(Attempts::of(call.suspendable(), answers));
+        let attempts = Arc::new(Attempts::of(call.suspendable(), answers, &before));
         let end = tokio::select! {
             biased;
-            end = self.tried(&call, &attempts, &telling) => end,
+            end = self.tried(&call, &attempts, &telling, before) => end,
             // Interceptors are called again when the call goes on.
             () = attempts.suspended() => {
                 answering.has_ended = true;
@@ -193,14 +208,10 @@ impl ModelGateway {
         };
         answering.has_ended = true;
         drop(answering);
-        let told = telling.into_emissions();
-        let tries = end.as_ref().map(|response| Tries {
-            attempts: response.attempts,
-            took_ms: response.latency_ms,
-        });
-        let tries = tries.unwrap_or_default();
-        let end = ModelEnd::Over(end);
-        Called { end, told, tries }
+        ModelAnswer {
+            told: telling.into_emissions(),
+            ..end.into()
+        }
     }
 
     async fn tried(
@@ -208,37 +219,34 @@ impl ModelGateway {
         call: &ModelCall,
         attempts: &Arc<Attempts>,
         telling: &Telling,
-    ) -> Result<ModelResponse, OperationError> {
-        let began = self.previews.clock.monotonic();
-        let mut tries = 1;
-        let mut lost = Usage::default();
+        mut spent: Retry,
+    ) -> ModelEnd {
+        let clock = &self.previews.clock;
         loop {
             let outcome = self.intercepted(call, attempts, telling).await;
+            let took = clock.forward().since(spent.since);
             let attempt = attempts.begun();
+            (spent.attempts, spent.answers) = (attempt, attempts.taken());
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
-                    response.usage += lost;
-                    let took = self.previews.clock.monotonic().since(began).as_millis();
-                    response.latency_ms = u64::try_from(took).unwrap_or(u64::MAX);
-                    return Ok(response);
+                    response.usage += spent.usage;
+                    response.latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                    return ModelEnd::Over(Ok(response));
                 }
                 Err(error) => error,
             };
-            lost += error.usage;
-            let patience = self.options.patience;
-            let patience = patience.saturating_sub(self.previews.clock.monotonic().since(began));
-            let over = error.exhausted || tries >= self.options.attempts;
+            spent.tries += 1;
+            spent.usage += error.usage;
+            let patience = self.options.patience.saturating_sub(took);
+            let over = error.exhausted || spent.tries >= self.options.attempts;
             let longest = self.options.max_retry_after.max(patience);
             let is_asked_too_much = error.retry_after.is_some_and(|asked| asked > longest);
             if !error.retryable || is_asked_too_much || (over && patience.is_zero()) {
-                return Err(give_up(
-                    error,
-                    attempt,
-                    is_asked_too_much.then_some(longest),
-                ));
+                let longest = is_asked_too_much.then_some(longest);
+                return ModelEnd::Over(Err(give_up(error, attempt, longest)));
             }
-            let pause = self.pause(&error, tries);
+            let pause = self.pause(&error, spent.tries);
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             let operation = call.operation;
             tracing::debug!(run = %call.run, %operation, attempt, pause_ms, "model call fails");
@@ -250,8 +258,11 @@ impl ModelGateway {
                 pause_ms,
             };
             self.previews.show(call.run, retry);
-            self.previews.clock.sleep(pause).await;
-            tries += 1;
+            if pause >= self.linger {
+                spent.at = clock.forward().after(pause);
+                return ModelEnd::Paused(Box::new(spent));
+            }
+            clock.sleep(pause).await;
         }
     }
 

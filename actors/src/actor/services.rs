@@ -29,7 +29,7 @@ use crate::{
         Called, Carried, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
         OnCommitted, Ports, Registry, StateLock, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, OperationError, OperationId, RunEnd, RunId},
+    vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunEnd, RunId},
 };
 
 /// The least number of values whose locks are kept before unused ones are forgotten.
@@ -136,7 +136,12 @@ impl Ports for Services {
         self.journal.commit(batch, on_committed);
     }
 
-    fn model(&self, call: Arc<ModelCall>, answers: Vec<String>) -> Carried<ModelAnswer> {
+    fn model(
+        &self,
+        call: Arc<ModelCall>,
+        answers: Vec<String>,
+        before: Option<Retry>,
+    ) -> Carried<ModelAnswer> {
         let Some(gateway) = self.gateways.read().to(&call.code.model) else {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");
@@ -144,7 +149,7 @@ impl Ports for Services {
             let failed = async move { ModelEnd::Over(Err(error)).into() };
             return Carried::alone(Box::pin(failed));
         };
-        gateway.carry(call, answers)
+        gateway.carry(call, answers, before)
     }
 
     fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::{BoxFuture, Clock, ItemBody, MailboxItem, StoreHandle};
-use crate::vocabulary::{ModelTicket, OperationError, RunId};
+use crate::vocabulary::{ModelTicket, OperationError, Retry, RunId, Timestamp};
 
 /// The surroundings of a System's parts.
 pub(crate) trait Surroundings: fmt::Debug + Send + Sync + 'static {
@@ -116,14 +116,18 @@ struct Answers {
 }
 
 impl Attempts {
-    /// The attempts of a call for which these answers came.
-    pub(crate) fn of(call: Option<Arc<dyn SuspendableCall>>, answers: Vec<String>) -> Self {
+    /// The attempts of a call for which these answers came, after those that were made before.
+    pub(crate) fn of(
+        call: Option<Arc<dyn SuspendableCall>>,
+        answers: Vec<String>,
+        before: &Retry,
+    ) -> Self {
         Self {
-            begun: AtomicU32::new(0),
+            begun: AtomicU32::new(before.attempts),
             call,
             answers: Mutex::new(Answers {
                 left: answers.into_iter(),
-                taken: 0,
+                taken: before.answers,
             }),
             suspended: Notify::new(),
         }
@@ -131,15 +135,21 @@ impl Attempts {
 
     /// The attempts of a call outside of a run, after so many.
     pub(super) fn after(begun: u32) -> Self {
-        Self {
-            begun: AtomicU32::new(begun),
-            ..Self::of(None, Vec::new())
-        }
+        let before = Retry {
+            attempts: begun,
+            ..Retry::new(Timestamp::default())
+        };
+        Self::of(None, Vec::new(), &before)
     }
 
     /// How many have begun.
     pub(crate) fn begun(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
+    }
+
+    /// How many answers they have taken.
+    pub(crate) fn taken(&self) -> u32 {
+        self.answers.lock().taken
     }
 
     /// Begins the next one, and returns its number.

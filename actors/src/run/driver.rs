@@ -27,8 +27,8 @@ use waker::{Function, FunctionWaker, Step, step_back};
 use writing::bring_content;
 
 use super::{
-    AgentFunction, ChildStart, Command, ParentSender, Ports, Returned, RunCommands, RunSender,
-    ToolEnd,
+    AgentFunction, ChildStart, Command, Idleness, ParentSender, Ports, Returned, RunCommands,
+    RunSender, ToolEnd,
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
@@ -46,9 +46,6 @@ use crate::{
         StopReason, Timestamp,
     },
 };
-
-/// The shortest time for which a run that waits for the outside stays in memory.
-const LINGER_MIN: Duration = Duration::from_millis(1);
 
 /// How many turns of the loop a run takes in a row before it lets other tasks run.
 const ROUNDS: u32 = 64;
@@ -75,8 +72,8 @@ pub(crate) enum LegEnd {
 /// A child run that is not known to have ended.
 pub(crate) struct LiveChild {
     op: OperationId,
-    /// Whether it waits only for the outside, and when it must be woken.
-    idle: Option<Option<Timestamp>>,
+    /// How long it waits for the outside, if it does nothing else.
+    idle: Option<Idleness>,
     /// Why it is being cancelled, if it is.
     cancel: Option<String>,
     /// Whether it hears what people say to this run.
@@ -129,9 +126,8 @@ pub(crate) struct Driver {
     read: Vec<(JournalId, u64)>,
     /// The turns that were sent to the run while it was under way, and that it heard.
     pub(crate) heard: Vec<String>,
-    /// The time until which the run waits for the outside, as the parent and the index know it. The
-    /// outer `None` means that the run is at work.
-    told_idle: Option<Option<Timestamp>>,
+    /// How long the run waits for the outside, as the parent and the index know it. `None` means that the run is at work.
+    told_idle: Option<Idleness>,
 }
 
 /// The news of a future that the driver polls beside the function.
@@ -390,9 +386,8 @@ impl Driver {
         }
         self.journal.flush();
         let clock = self.ports.clock();
-        let linger = self.linger.filter(|_| idle);
-        // A run that waits for the runs below it to read what they were told gives them time before it looks again.
-        let linger = linger.map(|linger| clock.sleep(linger.max(LINGER_MIN)));
+        let linger = self.lingers().filter(|_| idle);
+        let linger = linger.map(|linger| clock.sleep(linger));
         let (timer, pause) = leg.machine().first_times();
         let pause = pause.map(|at| pause_until(&**clock, at));
         let alarm = |at: Option<Timestamp>| at.map(|at| clock.sleep_until(at));

@@ -329,9 +329,14 @@ impl Recorded {
         begun: Option<Begun>,
         completed: bool,
     ) {
+        let retry = match &begun {
+            Some(Begun::Retry(retry)) => Some(retry.clone()),
+            _ => self.call(op).and_then(|call| call.retry.take()),
+        };
         let call = RecordedCall {
             identity,
             begun,
+            retry,
             completed,
             dropped: false,
             drifted: None,

@@ -69,8 +69,8 @@ pub use policy::{
 };
 pub use ports::Task;
 pub(crate) use ports::{
-    Called, ChildReport, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
-    OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot, Tries,
+    Called, ChildReport, ChildResult, ChildStart, Command, Idleness, ModelAnswer, ModelCall,
+    ModelEnd, OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot, Tries,
 };
 pub(crate) use recording::Written;
 pub use recording::{Recording, RecordingError};

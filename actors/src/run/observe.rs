@@ -217,7 +217,7 @@ fn started(operation: OperationId, kind: &str, name: &str, begun: &Begun) -> Opt
             agent: name,
             run: *run,
         },
-        Begun::Effect | Begun::Ticket | Begun::Timer(_) => return None,
+        Begun::Effect | Begun::Ticket | Begun::Timer(_) | Begun::Retry(_) => return None,
     })
 }
 

@@ -15,7 +15,7 @@ use crate::{
     contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
         Begun, Cause, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
-        Resource, RunId, RunStart, Spent, Timestamp,
+        Resource, Retry, RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -294,9 +294,12 @@ impl<T> Wait<T> {
 
     /// An operation that waits for this, and then goes on as this function says. Until it ends, a later incarnation of
     /// the run waits anew and is given the same arrivals again.
-    pub(crate) fn for_result(go_on: impl FnOnce(Arrival) -> Begin<T> + Send + 'static) -> Self {
+    pub(crate) fn going_on(
+        wait_for: WaitFor,
+        go_on: impl FnOnce(Arrival) -> Begin<T> + Send + 'static,
+    ) -> Self {
         Self {
-            wait_for: WaitFor::Result,
+            wait_for,
             finish: Finish::GoesOn(Box::new(go_on)),
             reads: None,
         }
@@ -328,6 +331,8 @@ pub enum WaitFor {
     Message(Cow<'static, str>),
     /// A point in time.
     Timer(Timestamp),
+    /// The time at which a model is asked again.
+    Retry(Box<Retry>),
     /// The end of a child run that works beside the function, in whatever journal it ends.
     Child {
         /// The operation that began it.

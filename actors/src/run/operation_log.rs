@@ -12,7 +12,7 @@ pub(crate) struct OperationLog {
     /// The format in which the run is written.
     format: u32,
     asks: Vec<(OperationId, u64)>,
-    /// The model calls that are suspended.
+    /// The model calls that are suspended or wait for their provider.
     suspended: Vec<OperationId>,
     /// How many steps have begun.
     begun: u32,
@@ -56,7 +56,7 @@ impl OperationLog {
             Entry::Started {
                 op,
                 kind,
-                begun: Begun::Ticket,
+                begun: Begun::Ticket | Begun::Retry(_),
                 ..
             } if Family::of(kind) == Family::Model => self.suspended.push(*op),
             Entry::Completed { op, .. } | Entry::Dropped { op, .. } => {
@@ -86,7 +86,7 @@ impl OperationLog {
         &self.asks
     }
 
-    /// Whether the run waits for the answer to a suspended model call.
+    /// Whether the run waits for the answer to a suspended model call, or for its model's provider.
     pub(crate) fn awaits_model(&self) -> bool {
         !self.suspended.is_empty()
     }

@@ -13,8 +13,8 @@ use crate::{
     definition::Pinned,
     vocabulary::{
         AgentError, Budget, Cause, Continuation, Continued, Message, ModelRequest, ModelResponse,
-        ModelTicket, OperationError, OperationId, Outcome, ParentPolicy, RunId, RunStart, Spent,
-        Timestamp, ToolCall, ToolDefinition, ToolResult,
+        ModelTicket, OperationError, OperationId, Outcome, ParentPolicy, Retry, RunId, RunStart,
+        Spent, Timestamp, ToolCall, ToolDefinition, ToolResult,
     },
 };
 
@@ -51,8 +51,13 @@ pub(crate) trait Ports: Surroundings {
     /// Commits changes and tells when they are durable.
     fn commit(&self, batch: Batch, on_committed: OnCommitted);
 
-    /// Asks a model, through its gateway.
-    fn model(&self, call: Arc<ModelCall>, answers: Vec<String>) -> Carried<ModelAnswer>;
+    /// Asks a model, through its gateway. `before` is what was spent on the call when it was paused last.
+    fn model(
+        &self,
+        call: Arc<ModelCall>,
+        answers: Vec<String>,
+        before: Option<Retry>,
+    ) -> Carried<ModelAnswer>;
 
     /// Waits until a tool call may run. The numbers of calls at once are bounded, for its tool and
     /// for all tools. A call gets its slot before its start is recorded.
@@ -241,6 +246,8 @@ pub(crate) enum ModelEnd {
     Over(Result<ModelResponse, OperationError>),
     /// Its answer comes through its ticket.
     Suspended,
+    /// It failed, and is to be made again at a time for which its run need not stay awake.
+    Paused(Box<Retry>),
 }
 
 /// How many real attempts at a call were made, and how long they took together, with the pauses.
@@ -417,14 +424,20 @@ pub enum Command {
     LetGo,
 }
 
+/// How long a run waits for the outside.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Idleness {
+    /// When it must be woken.
+    pub wake_at: Option<Timestamp>,
+    /// Whether nothing is waited for but providers of models, by the run and by all runs below it.
+    pub for_providers: bool,
+}
+
 /// The report of a child run to its parent.
 #[derive(Debug)]
 pub enum ChildReport {
     /// It waits only for the outside.
-    Idle {
-        /// When it must be woken.
-        wake_at: Option<Timestamp>,
-    },
+    Idle(Idleness),
     /// It is at work.
     Busy,
     /// It ended. The parent commits its last entries, together with its own.

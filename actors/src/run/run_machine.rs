@@ -28,7 +28,7 @@ use super::{
     operation::{Arrival, Delivery, ErasedOperation, Made, Make, Reckon, Unsaved, Wait},
 };
 use crate::vocabulary::{
-    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Spent,
+    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Retry, Spent,
 };
 
 /// The operations of one leg, and those of earlier legs that are still under way.
@@ -76,6 +76,8 @@ pub(crate) struct RecordedCall {
     pub(crate) identity: CallIdentity,
     /// The last start that is recorded.
     pub(crate) begun: Option<Begun>,
+    /// What was spent on a model call when it waited for its provider last.
+    pub(crate) retry: Option<Box<Retry>>,
     /// Whether its end is recorded.
     pub(crate) completed: bool,
     /// Whether the journal records that the function dropped it.
@@ -236,7 +238,9 @@ impl RunMachine {
                     let error = call.identity.diverged(op, &identity);
                     return Err(self.end_with(error));
                 }
-                if drifted {
+                // A call that waits to be made again has no answer to another request.
+                let is_unasked = matches!(call.begun, Some(Begun::Retry(_))) && !call.completed;
+                if drifted && !is_unasked {
                     self.notes.push(Entry::Drifted {
                         op,
                         recorded: call.identity.digest.get(),

@@ -7,8 +7,8 @@ use serde_json::{Value, value::RawValue};
 
 use super::{
     AgentError, Answer, AskedBy, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked,
-    Message, OperationId, Outcome, ParentPolicy, Question, Resource, RunId, SessionId, Spent,
-    StopReason, ToolDefinition, ToolResult, budget::charge, format,
+    Message, OperationId, Outcome, ParentPolicy, Question, Resource, Retry, RunId, SessionId,
+    Spent, StopReason, ToolDefinition, ToolResult, budget::charge, format,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -296,6 +296,8 @@ pub enum Begun {
     Ticket,
     /// A timer.
     Timer(super::Timestamp),
+    /// A wait until a model is asked again.
+    Retry(Box<Retry>),
     /// A child run.
     Child(RunId),
 }

@@ -9,7 +9,7 @@
 ///
 /// In format 9 a run may record what a run below it heard ([`Entry::HEARD_BELOW`](super::Entry::HEARD_BELOW), and an item of
 /// the mailbox as the turn of [`TurnHeard`](super::Entry::TurnHeard)), and a model call may wait for its answer as a tool
-/// does ([`Begun::Ticket`](super::Begun::Ticket)).
+/// does ([`Begun::Ticket`](super::Begun::Ticket)), or for its provider ([`Begun::Retry`](super::Begun::Retry)).
 pub const FORMAT: u32 = 9;
 
 /// The first format of which runs are read. Earlier ones were never promised to be.

@@ -9,11 +9,14 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::SystemError,
-    contract::ModelError,
+    actor::{System, SystemError},
+    contract::{Model, ModelContext, ModelError, RunStatus},
     run::{Agent, RunContext},
-    testing::ScriptedModel,
-    vocabulary::{Entry, ErrorKind, Event, ModelResponse, Outcome},
+    testing::{CrashOptions, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{
+        Begun, Entry, ErrorKind, Event, Message, ModelRequest, ModelResponse, Outcome, Retry,
+        RunId, Timestamp, Transcript, Usage,
+    },
 };
 
 use parking_lot::Mutex;
@@ -225,4 +228,270 @@ async fn agents_that_a_server_sends_away_together_do_not_come_back_together() {
     let (first, last) = (back.iter().min().unwrap(), back.iter().max().unwrap());
     assert_eq!(back.len(), 20);
     assert!(*last - *first > Duration::from_secs(5), "{back:?}");
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// One whose runs wait for their provider for so long, half a minute to one between two attempts.
+fn patient(patience: Duration) -> Stage {
+    let mut stage = Stage::alone();
+    stage.limits.linger = Duration::from_secs(5);
+    let gateway = &mut stage.limits.gateway;
+    (gateway.base_pause, gateway.max_pause) = (MINUTE, MINUTE);
+    gateway.patience = patience;
+    stage
+}
+
+/// The waits for a provider that the run has recorded.
+async fn waits(stage: &Stage, run: RunId) -> Vec<Retry> {
+    let entries = stage.entries(run).await.into_iter();
+    let wait = |entry| match entry {
+        Entry::Started {
+            begun: Begun::Retry(retry),
+            ..
+        } => Some(*retry),
+        _ => None,
+    };
+    entries.filter_map(wait).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_runs_than_may_be_live_wait_for_their_provider_and_others_go_on() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let mut stage = patient(120 * MINUTE);
+    stage.limits.max_live_runs = 3;
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "alone" => Ok(Outcome::answer("done")),
+            _ => Ok(Outcome::answer(cx.think().await?.content())),
+        }
+    });
+    let system = stage.start_with(agent, provider(&down, &calls)).await;
+    let mut runs = Vec::new();
+    for number in 0..12 {
+        let session = system.session("a", format!("s{number}"));
+        let run = session.send("go").await.unwrap();
+        pause(1_000).await;
+        assert_eq!(run.status().await.unwrap().status, RunStatus::Waiting);
+        assert!(!run.is_stalled().await.unwrap(), "it goes on by itself");
+        assert_eq!(system.load().live_runs, 0, "after {number}");
+        runs.push(run);
+    }
+    for _ in 0..20 {
+        pause(60_000).await;
+        assert_eq!(text(&ask(&system, "a", "alone").await).await, "done");
+    }
+    let tries = calls.load(Ordering::SeqCst);
+    assert!((240..480).contains(&tries), "{tries} tries in 20 minutes");
+    down.store(false, Ordering::SeqCst);
+    for run in &runs {
+        assert_eq!(text(run).await, "hello");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_above_one_that_waits_for_its_provider_sleeps_with_it() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let stage = patient(60 * MINUTE);
+    let root = Agent::from_fn("root", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.delegate("a", "go").await?.text))
+    });
+    let root = root.agent(asking());
+    let system = stage.start_with(root, provider(&down, &calls)).await;
+    let run = ask(&system, "root", "go").await;
+    pause(1_000).await;
+    assert_eq!(system.load().live_runs, 0);
+    pause(600_000).await;
+    assert_eq!(system.load().live_runs, 0);
+    assert!(calls.load(Ordering::SeqCst) >= 10);
+    down.store(false, Ordering::SeqCst);
+    assert_eq!(text(&run).await, "hello");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_neither_asks_before_the_time_nor_forgets_what_was_spent() {
+    let mut stage = patient(60 * MINUTE);
+    let asked: Arc<Mutex<Vec<Timestamp>>> = Arc::default();
+    let (times, clock) = (asked.clone(), stage.clock.clone());
+    let model = ScriptedModel::from_fn(move |_, _| {
+        let mut times = times.lock();
+        times.push(ghostlight_actors::contract::Clock::now(&clock));
+        let consumed = Usage {
+            input_tokens: [10, 100][usize::from(times.len() > 3)],
+            ..Usage::default()
+        };
+        if times.len() <= 3 {
+            let error = ModelError::new(ErrorKind::Model, "no server").usage(consumed);
+            return Err(error.retryable());
+        }
+        let mut response = ModelResponse::text("hello");
+        response.usage = consumed;
+        Ok(response)
+    });
+    let mut system = stage.start_with(asking(), model.clone()).await;
+    let run = ask(&system, "a", "go").await.id();
+    for tries in 1..=3 {
+        while asked.lock().len() < tries {
+            pause(500).await;
+        }
+        pause(1_000).await;
+        let last = waits(&stage, run).await.pop().unwrap();
+        assert_eq!(
+            (last.attempts as usize, last.usage.input_tokens as usize),
+            (tries, 10 * tries)
+        );
+        stage.crash(&system).await;
+        pause(10_000).await;
+        system = stage.start_with(asking(), model.clone()).await;
+    }
+    assert_eq!(text(&system.run(run)).await, "hello");
+    let (asked, waits) = (asked.lock().clone(), waits(&stage, run).await);
+    assert_eq!((asked.len(), waits.len()), (4, 3), "{waits:?}");
+    for (wait, asked) in waits.iter().zip(&asked[1..]) {
+        let late = asked.since(wait.at);
+        assert!(
+            *asked >= wait.at && late < Duration::from_secs(2),
+            "{late:?}"
+        );
+        assert_eq!(wait.since, waits[0].since);
+    }
+    let entries = stage.entries(run).await;
+    let Some(Entry::RunEnded(end)) = entries.last() else {
+        panic!("it has not ended");
+    };
+    let spent = end.spent();
+    assert_eq!((spent.model_calls, spent.usage.input_tokens), (1, 130));
+    let events = system.run(run).events().so_far().await.unwrap();
+    let attempts = events.iter().find_map(|record| match record.event {
+        Event::ModelCalled { attempts, .. } => Some(attempts),
+        _ => None,
+    });
+    assert_eq!(attempts, Some(4));
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_ends_at_its_time_over_restarts_too() {
+    let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+    let mut stage = patient(10 * MINUTE);
+    let began = tokio::time::Instant::now();
+    let mut system = stage.start_with(asking(), provider(&down, &calls)).await;
+    let run = ask(&system, "a", "go").await.id();
+    for _ in 0..4 {
+        pause(120_000).await;
+        stage.crash(&system).await;
+        system = stage.start_with(asking(), provider(&down, &calls)).await;
+    }
+    let ended = system.run(run).outcome().await;
+    let SystemError::Failed { error, .. } = ended.unwrap_err() else {
+        panic!("it waits");
+    };
+    let error = error.operation().unwrap();
+    assert_eq!((&error.kind, error.status), (&ErrorKind::Model, Some(503)));
+    let attempts = format!("after {} attempts", calls.load(Ordering::SeqCst));
+    assert!(
+        error.retryable && error.message.contains(&attempts),
+        "{error}"
+    );
+    let waited = began.elapsed();
+    assert!(waited >= 10 * MINUTE && waited < 12 * MINUTE, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_sleeps_until_its_provider_is_asked_again_can_be_cancelled() {
+    for dies in [false, true] {
+        let (down, calls) = (Arc::new(AtomicBool::new(true)), Arc::default());
+        let mut stage = patient(60 * MINUTE);
+        let mut system = stage.start_with(asking(), provider(&down, &calls)).await;
+        let run = ask(&system, "a", "go").await.id();
+        pause(1_000).await;
+        assert_eq!(system.load().live_runs, 0);
+        if dies {
+            stage.crash(&system).await;
+            system = stage.start_with(asking(), provider(&down, &calls)).await;
+        }
+        let run = system.run(run);
+        assert!(run.cancel("enough").await.unwrap());
+        let outcome = tokio::time::timeout(Duration::from_secs(2), run.outcome()).await;
+        assert!(outcome.unwrap().unwrap().stop_reason().is_some());
+        pause(600_000).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 1, "it is asked no more");
+        assert_eq!(stage.ends(run.id()).await, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_another_in_each_life_is_no_drift_while_nothing_has_answered() {
+    let (lives, stage) = (Arc::new(AtomicU32::new(0)), patient(60 * MINUTE));
+    let agent = Agent::from_fn("a", move |cx: RunContext| {
+        // As instructions with the time of day are.
+        let said = Message::user(format!("life {}", lives.fetch_add(1, Ordering::SeqCst)));
+        let asked = cx.model(ModelRequest::new(Transcript::from_iter([said])));
+        async move { Ok(Outcome::answer(asked.await?.content())) }
+    });
+    let team = agent.into_team().unwrap();
+    let model = ScriptedModel::from_fn(|request, number| match number {
+        0..3 => Err(ModelError::new(ErrorKind::Model, "no server").retryable()),
+        _ => {
+            let said = request.conversation.messages();
+            Ok(ModelResponse::text(said[said.len() - 1].content()))
+        }
+    });
+    let system = System::builder(stage.store.clone())
+        .options(stage.limits)
+        .clock(stage.clock.clone())
+        .model("default", model)
+        .team(team.define(|team| team.park_on_drift = true));
+    let system = system.start().await.unwrap();
+    let run = ask(&system, "a", "go").await;
+    assert_eq!(text(&run).await, "life 3");
+}
+
+/// Fails twice, whatever process asks it.
+struct FailsTwice;
+
+impl Model for FailsTwice {
+    async fn respond(
+        &self,
+        _: ModelRequest,
+        cx: ModelContext,
+    ) -> Result<ModelResponse, ModelError> {
+        let consumed = Usage {
+            input_tokens: 10,
+            ..Usage::default()
+        };
+        if cx.attempt() < 3 {
+            let error = ModelError::new(ErrorKind::Model, "no server").usage(consumed);
+            return Err(error.retryable());
+        }
+        let mut response = ModelResponse::text("hello");
+        response.usage = consumed;
+        Ok(response)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn killed_at_any_commit_a_call_that_waits_for_its_provider_is_charged_once() {
+    let limits = patient(60 * MINUTE).limits;
+    let scenario = Scenario::new("a", move |builder, _| {
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            let said = cx.think().await?;
+            let (attempts, spent) = (said.attempts, cx.budget().await?.spent);
+            let (calls, tokens) = (spent.model_calls, spent.usage.input_tokens);
+            Ok(Outcome::answer(format!(
+                "{attempts} attempts, {calls} call, {tokens} tokens"
+            )))
+        });
+        let team = agent.into_team().unwrap();
+        let builder = builder.options(limits).model("default", FailsTwice);
+        builder.team(team)
+    });
+    let options = CrashOptions::default().again(3);
+    let report = crash_everywhere(&scenario.turn("go"), options).await;
+    assert!(report.violations.is_empty(), "{report}");
+    assert!(report.crashes > 20, "{report}");
+    let outcome = &report.outcomes[0];
+    assert!(
+        outcome.contains("3 attempts, 1 call, 30 tokens"),
+        "{outcome}"
+    );
 }

@@ -105,13 +105,17 @@ fn asker(builder: SystemBuilder, provider: &Provider) -> SystemBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn killed_at_any_commit_a_suspended_call_gets_its_answer_and_is_asked_once() {
-    for failures in [0, 1] {
+    // With the shortest linger the run sleeps also until a call that failed is made again.
+    for (failures, linger) in [(0, MINUTE), (1, MINUTE), (1, Duration::ZERO)] {
         let provider = Provider {
             failures,
             ..Provider::default()
         };
         let asked = provider.asked.clone();
-        let scenario = Scenario::new("asker", move |b, _| asker(b, &provider)).turn("go");
+        let mut options = SystemOptions::default();
+        options.linger = linger;
+        let scenario = Scenario::new("asker", move |b, _| asker(b.options(options), &provider));
+        let scenario = scenario.turn("go");
         let report = crash_everywhere(&scenario, CrashOptions::default().again(2)).await;
         assert!(report.violations.is_empty(), "{report}");
         assert!(report.crashes > 20, "{report}");

@@ -8,7 +8,7 @@ use tokio::task;
 use super::{AgentState, Hosted};
 use crate::{
     actor::{agent_command::AgentCommand, loaded::Claiming},
-    run::{ChildReport, RunExit},
+    run::{ChildReport, Idleness, RunExit},
     vocabulary::{AgentError, Entry, RunId, Timestamp},
 };
 
@@ -58,7 +58,7 @@ impl AgentState {
                 tracing::warn!(%run, %error, "the run is parked");
                 if let Some(parent) = &hosted.route.parent {
                     hosted.parked = true;
-                    parent.tell(ChildReport::Idle { wake_at: None });
+                    parent.tell(ChildReport::Idle(Idleness::default()));
                 } else {
                     self.forget(run);
                     match error {

@@ -186,7 +186,8 @@ impl SystemBuilder {
             live: LiveRuns::default(),
             clock: clock.clone(),
         };
-        let mut gateways = Gateways::new(limits.gateway, entropy.clone(), previewer.clone());
+        let waits = (limits.gateway, limits.linger);
+        let mut gateways = Gateways::new(waits, entropy.clone(), previewer.clone());
         gateways.add("", &registry);
         for (team, entry) in &entries {
             gateways.add(&format!("team {team} "), &entry.registry);

@@ -127,10 +127,14 @@ impl Driver {
     }
 
     fn record_start(&mut self, leg: &Leg, op: OperationId, begun: Begun) {
-        let identity = leg.machine().call(op).map(|call| call.identity.clone());
-        let Some(identity) = identity else {
+        let machine = leg.machine();
+        // A request that differs from the first keeps the digest of the first, until it is answered.
+        let recorded = machine.recorded(op).map(|call| call.identity.clone());
+        let identity = machine.call(op).map(|call| call.identity.clone());
+        let Some(identity) = recorded.or(identity) else {
             return;
         };
+        drop(machine);
         if matches!(begun, Begun::Question(_)) {
             self.journal.asks(op);
             tracing::info!(run = %self.journal.run(), operation = %op, "the run waits for an answer to a question");
@@ -193,6 +197,7 @@ impl Driver {
             WaitFor::Answer(question) => Some(Begun::Question(question.clone())),
             WaitFor::Result => Some(Begun::Ticket),
             WaitFor::Timer(at) => Some(Begun::Timer(*at)),
+            WaitFor::Retry(retry) => Some(Begun::Retry(retry.clone())),
             WaitFor::Child { run, .. } if !self.children.contains_key(run) => {
                 let run = *run;
                 return self.join_ended(op, run, wait);
@@ -200,8 +205,12 @@ impl Driver {
             WaitFor::Message(_) | WaitFor::Child { .. } => None,
         };
         // A wait that follows an effect is recorded too. The same wait is recorded only once.
+        let is_same = |started: &Begun, begun: &Begun| match (started, begun) {
+            (Begun::Retry(started), Begun::Retry(begun)) => started == begun,
+            _ => discriminant(started) == discriminant(begun),
+        };
         if let Some(begun) = begun
-            && started.is_none_or(|started| discriminant(&started) != discriminant(&begun))
+            && started.is_none_or(|started| !is_same(&started, &begun))
         {
             self.record_start(leg, op, begun);
         }

@@ -18,7 +18,7 @@ impl Driver {
         report: ChildReport,
     ) -> Result<(), LegEnd> {
         let idle = match report {
-            ChildReport::Idle { wake_at } => Some(wake_at),
+            ChildReport::Idle(idleness) => Some(idleness),
             ChildReport::Busy => None,
             ChildReport::Ended {
                 append,

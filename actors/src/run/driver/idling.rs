@@ -1,11 +1,17 @@
 //! A run that waits only for the outside.
 
+use std::time::Duration;
+
 use super::{Driver, LegEnd};
 use crate::{
     contract::RunStatus,
-    run::{ChildReport, leg::Leg},
+    run::{ChildReport, Idleness, leg::Leg},
     vocabulary::Timestamp,
 };
+
+/// The shortest time for which a run that waits for the outside stays in memory. It gives the runs below it time to read
+/// what they were told, before it looks again.
+const LINGER_MIN: Duration = Duration::from_millis(1);
 
 impl Driver {
     /// Whether the run waits only for the outside. The parent and the index are told when this
@@ -16,16 +22,13 @@ impl Driver {
             && self.children.values().all(|child| child.idle.is_some())
             && (!self.children.is_empty() || leg.machine().has_waits());
         // The run may wait for another event than before without having been at work in between.
-        let standing = idle.then(|| self.wake_at(leg));
+        let standing = idle.then(|| self.idleness(leg));
         if standing != self.told_idle {
             self.told_idle = standing;
-            let wake_at = standing.flatten();
             if let Some(parent) = &self.parent {
-                parent.tell(match idle {
-                    true => ChildReport::Idle { wake_at },
-                    false => ChildReport::Busy,
-                });
+                parent.tell(standing.map_or(ChildReport::Busy, ChildReport::Idle));
             }
+            let wake_at = standing.and_then(|idleness| idleness.wake_at);
             let status = match idle {
                 true => RunStatus::Waiting,
                 false => RunStatus::Running,
@@ -57,12 +60,36 @@ impl Driver {
         waited
     }
 
+    /// How long a run that waits for the outside stays in memory. One that waits for its provider for longer than that does
+    /// not: in an outage many runs do, and nothing else is expected for them.
+    pub(super) fn lingers(&self) -> Option<Duration> {
+        let linger = self.linger?;
+        let now = self.ports.clock().now();
+        let waits = self.told_idle.filter(|idleness| idleness.for_providers);
+        let wakes_in = waits.and_then(|idleness| Some(idleness.wake_at?.since(now)));
+        let is_later = wakes_in.is_some_and(|pause| pause > linger);
+        Some(match is_later {
+            true => LINGER_MIN,
+            false => linger.max(LINGER_MIN),
+        })
+    }
+
+    fn idleness(&self, leg: &Leg) -> Idleness {
+        let mut children = self.children.values();
+        Idleness {
+            wake_at: self.wake_at(leg),
+            for_providers: leg.machine().waits_for_providers()
+                && children.all(|child| child.idle.is_some_and(|idle| idle.for_providers)),
+        }
+    }
+
     fn wake_at(&self, leg: &Leg) -> Option<Timestamp> {
         let (timer, pause) = leg.machine().first_times();
         // The wall clock's present time, since others know no other.
         let set_back_ms = self.ports.clock().set_back_ms();
         let pause = pause.map(|at| Timestamp(at.0.saturating_sub(set_back_ms)));
-        let children = self.children.values().filter_map(|child| child.idle?);
+        let children = self.children.values();
+        let children = children.filter_map(|child| child.idle?.wake_at);
         let own = timer
             .into_iter()
             .chain(pause)

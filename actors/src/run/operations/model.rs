@@ -5,10 +5,11 @@ use crate::{
     definition::Durability,
     run::{
         Arrival, Begin, Composed, Gate, InputDigest, Kept, Leg, ModelCall, ModelEnd, Operation,
-        OperationContext, Ports, RunContext, Wait, operation::Delivery, read_result,
+        OperationContext, Ports, RunContext, Wait, WaitFor, operation::Delivery, read_result,
     },
     vocabulary::{
-        AgentError, Begun, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Resource, Spent,
+        AgentError, Begun, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Resource,
+        Retry, Spent,
     },
 };
 
@@ -66,12 +67,12 @@ impl Operation for CallModel {
             Ok(code) => code,
             Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };
-        let waits = matches!(cx.started, Some(Begun::Ticket));
+        let (started, before) = (cx.started.clone(), before(&cx));
         let call = ModelCall {
             run: cx.run,
             root: cx.start().root,
             operation: cx.id,
-            awaited: awaited(&cx, waits),
+            awaited: awaited(&cx),
             digest: cx.digest,
             origin: cx.leg.origin.clone(),
             previews: cx.leg.previews(&*cx.ports),
@@ -83,12 +84,14 @@ impl Operation for CallModel {
         let asking = Asking {
             call: Arc::new(call),
             answers: Vec::new(),
+            before,
             ports: cx.ports,
             leg: cx.leg,
         };
-        match waits {
-            true => asking.wait(),
-            false => asking.ask(),
+        match started {
+            Some(Begun::Ticket) => asking.wait(),
+            Some(Begun::Retry(retry)) => asking.pause(retry),
+            _ => asking.ask(),
         }
     }
 }
@@ -96,28 +99,37 @@ impl Operation for CallModel {
 /// The digest of the request whose answers the call may wait for. A call that waits already keeps the request that an
 /// earlier incarnation submitted, whatever the function asks for now: what is different in each incarnation, such as the
 /// time of day, would be submitted and paid for again and again.
-fn awaited(cx: &OperationContext, waits: bool) -> Option<InputDigest> {
+fn awaited(cx: &OperationContext) -> Option<InputDigest> {
     if cx.leg.pinned.team.durability == Durability::Memory {
         // Batches and the like are in the store of all processes, and no other one knows this run.
         return None;
     }
     let machine = cx.leg.machine();
-    let recorded = machine.recorded(cx.id).filter(|_| waits);
+    let recorded = machine.recorded(cx.id).filter(|call| call.begun.is_some());
     Some(recorded.map_or_else(|| cx.digest.clone(), |call| call.identity.digest.clone()))
 }
 
-/// A call that can be made again, after it was suspended.
+/// What an earlier incarnation spent on the call, as far as it is recorded.
+fn before(cx: &OperationContext) -> Option<Retry> {
+    let machine = cx.leg.machine();
+    machine.recorded(cx.id)?.retry.as_deref().copied()
+}
+
+/// A call that can be made again, after it was suspended or paused.
 struct Asking {
     call: Arc<ModelCall>,
     /// The answers that came since it was suspended first.
     answers: Vec<String>,
+    /// What was spent on it when it was paused last.
+    before: Option<Retry>,
     ports: Arc<dyn Ports>,
     leg: Arc<Leg>,
 }
 
 impl Asking {
     fn ask(self) -> Begin<ModelResponse> {
-        let answer = self.ports.model(self.call.clone(), self.answers.clone());
+        let (call, answers) = (self.call.clone(), self.answers.clone());
+        let answer = self.ports.model(call, answers, self.before);
         // The request may be on its way while earlier entries are being committed.
         Begin::act_then(Gate::After, async move {
             let called = answer.await;
@@ -139,18 +151,25 @@ impl Asking {
                 }
                 ModelEnd::Over(failed) => Begin::Ready(failed),
                 ModelEnd::Suspended => self.wait(),
+                ModelEnd::Paused(retry) => self.pause(retry),
             }
         })
     }
 
     /// Waits for an answer, and makes the call again with it.
     fn wait(mut self) -> Begin<ModelResponse> {
-        Begin::Wait(Wait::for_result(move |arrival| {
+        Begin::Wait(Wait::going_on(WaitFor::Result, move |arrival| {
             if let Arrival::Result(Ok(answer)) = arrival {
                 self.answers.push(answer);
             }
             self.ask()
         }))
+    }
+
+    /// Waits until the model is to be asked again.
+    fn pause(mut self, retry: Box<Retry>) -> Begin<ModelResponse> {
+        self.before = Some(*retry);
+        Begin::Wait(Wait::going_on(WaitFor::Retry(retry), move |_| self.ask()))
     }
 }
 

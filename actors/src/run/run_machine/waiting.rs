@@ -66,6 +66,7 @@ const FIRST: OperationId = OperationId {
 fn sources(op: OperationId, wait_for: &WaitFor) -> (Source, Option<Source>) {
     match wait_for {
         WaitFor::Timer(at) => (Source::Pause(*at), None),
+        WaitFor::Retry(retry) => (Source::Pause(retry.at), None),
         WaitFor::Message(name) => (Source::Message(name.clone()), None),
         WaitFor::Child { begun_by, .. } => (Source::Child(*begun_by), None),
         WaitFor::Answer(question) => (Source::Item(op), question.expires.map(Source::Time)),
@@ -123,6 +124,12 @@ impl RunMachine {
     /// Whether any operation waits for something from outside.
     pub(crate) fn has_waits(&self) -> bool {
         !self.waits.is_empty()
+    }
+
+    /// Whether no operation waits for anything but a model's provider, or a child.
+    pub(crate) fn waits_for_providers(&self) -> bool {
+        let mut waits = self.waits.iter().filter_map(|(_, op)| self.wait_of(*op));
+        waits.all(|wait| matches!(wait.wait_for, WaitFor::Retry(_) | WaitFor::Child { .. }))
     }
 
     /// Takes an operation out of the index of those that wait.
