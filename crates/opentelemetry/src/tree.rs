@@ -261,8 +261,8 @@ impl TreeReader {
         attributes.push(KeyValue::new(names::REQUEST_MODEL, model.model.clone()));
         run.request_attributes(&mut attributes);
         let (mut error, mut description, mut answered) = (None, String::new(), None);
-        // Of a call that failed it is not recorded when it began: not before the entry that precedes its own.
-        let mut began = run.last_at;
+        // Of a failed call that never waited it is not recorded when it began: not before the entry that precedes its own.
+        let mut began = run.waiting.remove(&op).unwrap_or(run.last_at);
         match result {
             Ok(response) => {
                 began = Timestamp(at.0.saturating_sub(response.latency_ms));

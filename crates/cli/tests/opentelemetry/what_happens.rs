@@ -1,9 +1,10 @@
 //! What happens to a run on its way, and who does the work.
 
 use ghostlight::{
-    actor::Fork,
+    actor::{Fork, SystemOptions},
+    contract::ModelError,
     definition::BehaviorSpec,
-    vocabulary::{Event, Message},
+    vocabulary::{ErrorKind, Event, Message},
 };
 
 use super::*;
@@ -181,4 +182,30 @@ async fn a_fork_is_a_trace_of_what_it_does_itself() {
         text(&root.attributes, "ghostlight.forked_from"),
         run.id().to_string()
     );
+}
+
+#[tokio::test]
+async fn a_call_that_waited_for_its_provider_and_failed_took_all_that_time() {
+    let collector = Collector::start(Answer::Takes).await;
+    let down = ScriptedModel::from_fn(|_, _| {
+        Err(ModelError::new(ErrorKind::Model, "no server").retryable())
+    });
+    let mut options = SystemOptions::default();
+    (options.linger, options.gateway.attempts) = (Duration::ZERO, 3);
+    options.gateway.base_pause = Duration::from_millis(100);
+    let team = Agent::new("waits").model(down).into_team().unwrap();
+    let builder = System::builder(InMemoryStore::new()).registry(ghostlight::builtin());
+    let system = builder.options(options).team(team).start().await.unwrap();
+    let telemetry = OpenTelemetry::over_http(&collector.endpoint).unwrap();
+    let following = telemetry.follow(&system).await.unwrap();
+    let run = system.session("waits", "s").send("go").await.unwrap();
+    run.outcome().await.unwrap_err();
+    following.flush().await.unwrap();
+    let spans = collector.spans();
+    check_whole(&spans);
+    let chat = spans.iter().find(|span| span.name.starts_with("chat"));
+    let chat = chat.unwrap();
+    let took = Duration::from_nanos(chat.end_time_unix_nano - chat.start_time_unix_nano);
+    // Two pauses, each at least half as long as is set.
+    assert!(took >= Duration::from_millis(150), "{took:?}");
 }

@@ -43,6 +43,8 @@ pub(super) struct RunSoFar {
     pub(super) copied: u64,
     /// The calls that models asked for and that have no result yet.
     calls: BTreeMap<AskedBy, Asked>,
+    /// When those model calls began that wait for their provider.
+    pub(super) waiting: BTreeMap<OperationId, Timestamp>,
     /// Attributes that say where the run comes from.
     pub(super) origin: Vec<KeyValue>,
     events: Vec<Event>,
@@ -94,6 +96,7 @@ impl RunSoFar {
             last_at: start.at,
             copied: start.forked.map_or(0, |forked| forked.copied),
             calls: BTreeMap::new(),
+            waiting: BTreeMap::new(),
             origin,
             events: Vec::new(),
             left_out: 0,
@@ -223,6 +226,18 @@ impl RunSoFar {
                 let kind = words::word(&question.kind);
                 let kind = KeyValue::new("ghostlight.question.kind", kind);
                 return self.event("question_asked", at, vec![operation(*op), kind]);
+            }
+            Entry::Started {
+                op,
+                begun: Begun::Retry(retry),
+                ..
+            } => {
+                self.waiting.insert(*op, retry.since);
+                return;
+            }
+            Entry::Dropped { op, .. } => {
+                self.waiting.remove(op);
+                return;
             }
             Entry::Activated { .. } => ("resumed", None),
             Entry::Restarted { .. } => ("restarted", None),
