@@ -232,7 +232,7 @@ impl ModelGateway {
                     response.attempts = attempt;
                     response.usage += spent.usage;
                     response.latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-                    return ModelEnd::Over(Ok(response));
+                    return ModelEnd::Over(response);
                 }
                 Err(error) => error,
             };
@@ -244,7 +244,7 @@ impl ModelGateway {
             let is_asked_too_much = error.retry_after.is_some_and(|asked| asked > longest);
             if !error.retryable || is_asked_too_much || (over && patience.is_zero()) {
                 let longest = is_asked_too_much.then_some(longest);
-                return ModelEnd::Over(Err(give_up(error, attempt, longest)));
+                return ModelEnd::Failed(give_up(error, attempt, longest), spent.usage);
             }
             let pause = self.pause(&error, spent.tries);
             let pause_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);

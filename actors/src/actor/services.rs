@@ -29,7 +29,7 @@ use crate::{
         Called, Carried, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
         OnCommitted, Ports, Registry, StateLock, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunEnd, RunId},
+    vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunEnd, RunId, Usage},
 };
 
 /// The least number of values whose locks are kept before unused ones are forgotten.
@@ -146,7 +146,7 @@ impl Ports for Services {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");
             let error = OperationError::new(ErrorKind::NotFound, message);
-            let failed = async move { ModelEnd::Over(Err(error)).into() };
+            let failed = async move { ModelEnd::Failed(error, Usage::default()).into() };
             return Carried::alone(Box::pin(failed));
         };
         gateway.carry(call, answers, before)

@@ -26,7 +26,7 @@ use crate::{
     vocabulary::{
         AgentError, AnsweredBy, AskedBy, Begun, CallReport, Cause, Digest, Entry, Message,
         ModelResponse, OperationError, OperationId, OperationMap, Part, RunId, RunStart,
-        TELLS_OF_CALLS, ToolCall, Transcript,
+        TELLS_OF_CALLS, ToolCall, Transcript, Usage,
     },
 };
 
@@ -359,6 +359,13 @@ impl Leg {
             if tries.attempts == 0 && !in_doubt {
                 report.by = AnsweredBy::Engine;
             }
+        }
+    }
+
+    /// Notes the consumption of failed attempts at a model call, which may get no answer.
+    pub(crate) fn lost(&self, op: OperationId, usage: Usage) {
+        if let Some(call) = self.machine().call_mut(op) {
+            call.lost = usage;
         }
     }
 

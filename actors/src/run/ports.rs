@@ -14,7 +14,7 @@ use crate::{
     vocabulary::{
         AgentError, Budget, Cause, Continuation, Continued, Message, ModelRequest, ModelResponse,
         ModelTicket, OperationError, OperationId, Outcome, ParentPolicy, Retry, RunId, RunStart,
-        Spent, Timestamp, ToolCall, ToolDefinition, ToolResult,
+        Spent, Timestamp, ToolCall, ToolDefinition, ToolResult, Usage,
     },
 };
 
@@ -242,8 +242,10 @@ pub(crate) type ModelAnswer = Called<ModelEnd>;
 /// The end of a model call, as far as the gateway knows it.
 #[derive(Clone, Debug)]
 pub(crate) enum ModelEnd {
-    /// It has ended.
-    Over(Result<ModelResponse, OperationError>),
+    /// It has an answer.
+    Over(ModelResponse),
+    /// It failed, after this consumption.
+    Failed(OperationError, Usage),
     /// Its answer comes through its ticket.
     Suspended,
     /// It failed, and is to be made again at a time for which its run need not stay awake.

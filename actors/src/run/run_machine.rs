@@ -28,7 +28,8 @@ use super::{
     operation::{Arrival, Delivery, ErasedOperation, Made, Make, Reckon, Unsaved, Wait},
 };
 use crate::vocabulary::{
-    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Retry, Spent,
+    AgentError, Begun, CallDigest, Entry, Family, OperationId, OperationMap, Resource, Retry,
+    Spent, Usage,
 };
 
 /// The operations of one leg, and those of earlier legs that are still under way.
@@ -123,6 +124,8 @@ pub(crate) struct Call {
     progress: Progress,
     /// Whether its start is recorded, because it must not happen twice.
     pub(crate) once: bool,
+    /// The consumption of failed attempts at a model call, charged with its end.
+    pub(crate) lost: Usage,
     /// Mailbox items that its end deals with.
     pub(crate) items: Vec<String>,
     /// Its result in case its change of shared state is not made. Everything else is done by then.
@@ -174,10 +177,26 @@ impl Record {
     }
 }
 
+impl RecordedCall {
+    /// The consumption of a call that has no result, and that this incarnation did not begin.
+    pub(crate) fn charge(&self) -> Spent {
+        match &self.retry {
+            Some(retry) => Spent {
+                usage: retry.usage,
+                ..Spent::one(Resource::ModelCalls)
+            },
+            None => Family::of(&self.identity.kind).consumed(),
+        }
+    }
+}
+
 impl Call {
     /// The consumption of a call that has no result.
     pub(crate) fn charge(&self) -> Spent {
-        self.resource.map(Spent::one).unwrap_or_default()
+        Spent {
+            usage: self.lost,
+            ..self.resource.map(Spent::one).unwrap_or_default()
+        }
     }
 }
 
@@ -440,6 +459,7 @@ impl RunMachine {
                 reckon,
                 progress: Progress::Begun,
                 once: false,
+                lost: Usage::default(),
                 items: Vec::new(),
                 unsaved: None,
                 conflicts: 0,

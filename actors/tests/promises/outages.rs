@@ -14,8 +14,8 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::{CrashOptions, Scenario, ScriptedModel, crash_everywhere},
     vocabulary::{
-        Begun, Entry, ErrorKind, Event, Message, ModelRequest, ModelResponse, Outcome, Retry,
-        RunId, Timestamp, Transcript, Usage,
+        AgentError, Begun, Entry, ErrorKind, Event, Message, ModelRequest, ModelResponse, Outcome,
+        Retry, RunId, Timestamp, Transcript, Usage,
     },
 };
 
@@ -494,4 +494,54 @@ async fn killed_at_any_commit_a_call_that_waits_for_its_provider_is_charged_once
         outcome.contains("3 attempts, 1 call, 30 tokens"),
         "{outcome}"
     );
+}
+
+/// Waits for its model no longer than this.
+async fn hurrying(cx: RunContext, most: Duration) -> Result<Outcome, AgentError> {
+    match cx.timeout(most, cx.think()).await {
+        Ok(said) => Ok(Outcome::answer(said?.content())),
+        Err(_) => Ok(Outcome::answer("late")),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_failed_attempts_consumed_is_charged_however_their_call_ends() {
+    // How long it is patient, how long its function waits, and whether it is cancelled.
+    for (patience, most, is_cancelled) in [
+        (Duration::ZERO, 60 * MINUTE, false),
+        (60 * MINUTE, 60 * MINUTE, true),
+        (60 * MINUTE, Duration::from_secs(20), false),
+    ] {
+        let stage = patient(patience);
+        let asked = Arc::new(AtomicU32::new(0));
+        let counted = asked.clone();
+        let model = ScriptedModel::from_fn(move |_, _| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let consumed = Usage {
+                input_tokens: 10,
+                ..Usage::default()
+            };
+            let error = ModelError::new(ErrorKind::Model, "no server").usage(consumed);
+            Err(error.retryable())
+        });
+        let agent = Agent::from_fn("a", move |cx: RunContext| hurrying(cx, most));
+        let system = stage.start_with(agent, model).await;
+        let run = ask(&system, "a", "go").await;
+        pause(5_000).await;
+        if is_cancelled {
+            assert!(run.cancel("enough").await.unwrap());
+        }
+        let _ = run.outcome().await;
+        let entries = stage.entries(run.id()).await;
+        let Some(Entry::RunEnded(end)) = entries.last() else {
+            panic!("it has not ended");
+        };
+        let (spent, asked) = (end.spent(), u64::from(asked.load(Ordering::SeqCst)));
+        assert_eq!(asked, if patience.is_zero() { 4 } else { 1 });
+        assert_eq!(
+            (spent.model_calls, spent.usage.input_tokens),
+            (1, 10 * asked),
+            "{most:?}, cancelled: {is_cancelled}"
+        );
+    }
 }

@@ -28,7 +28,7 @@ impl Driver {
             (None, Some(call)) => {
                 self.cancel_recorded_child(leg, op, &call, "no longer wanted");
                 self.journal.asks_no_more(op);
-                Family::of(&call.identity.kind).consumed()
+                call.charge()
             }
             (None, None) => return,
         };

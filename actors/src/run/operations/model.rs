@@ -68,6 +68,9 @@ impl Operation for CallModel {
             Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };
         let (started, before) = (cx.started.clone(), before(&cx));
+        if let Some(before) = &before {
+            cx.leg.lost(cx.id, before.usage);
+        }
         let call = ModelCall {
             run: cx.run,
             root: cx.start().root,
@@ -138,7 +141,7 @@ impl Asking {
             match called.end {
                 // Messages that people sent meanwhile are taken when the answer that brings them is
                 // recorded. An answer that is cancelled or dropped before leaves them.
-                ModelEnd::Over(Ok(mut response)) => {
+                ModelEnd::Over(mut response) => {
                     let leg = self.leg;
                     // Before the journal shares the answer with the function, so that none is copied for it.
                     leg.name_causes(id, &mut response);
@@ -149,7 +152,10 @@ impl Asking {
                         Ok(response)
                     })
                 }
-                ModelEnd::Over(failed) => Begin::Ready(failed),
+                ModelEnd::Failed(error, lost) => {
+                    self.leg.lost(id, lost);
+                    Begin::Ready(Err(error))
+                }
                 ModelEnd::Suspended => self.wait(),
                 ModelEnd::Paused(retry) => self.pause(retry),
             }
@@ -168,6 +174,7 @@ impl Asking {
 
     /// Waits until the model is to be asked again.
     fn pause(mut self, retry: Box<Retry>) -> Begin<ModelResponse> {
+        self.leg.lost(self.call.operation, retry.usage);
         self.before = Some(*retry);
         Begin::Wait(Wait::going_on(WaitFor::Retry(retry), move |_| self.ask()))
     }

@@ -55,7 +55,7 @@ impl Carrier {
         }
         for (op, call) in recorded {
             self.driver.cancel_recorded_child(leg, op, &call, &reason);
-            let spent = Family::of(&call.identity.kind).consumed();
+            let spent = call.charge();
             let end = in_doubt_before(leg, op);
             self.close_call(op, &call.identity, end, &reason, spent);
         }
