@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     contract::{ToolContext, ToolErrorKind, ToolHandle, Toolset as _},
+    safety::cut,
     vocabulary::Arguments,
 };
 use schemars::JsonSchema;
@@ -169,7 +170,7 @@ impl McpReader {
 }
 
 fn brief(reason: &str) -> String {
-    reason.chars().take(REASON).collect()
+    cut(reason, REASON).into_owned()
 }
 
 /// An argument's value for a file. What a name contains is not replaced again.

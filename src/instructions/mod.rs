@@ -277,12 +277,7 @@ impl Data {
             // The texts inside are in quotation marks.
             other => (other.to_string(), false),
         };
-        let mut text = safety::sanitize(&text).into_owned();
-        if let Some((end, _)) = text.char_indices().nth(LONGEST) {
-            let more = text[end..].chars().count();
-            text.truncate(end);
-            text.push_str(&format!("\n[{more} more characters were cut off]"));
-        }
+        let (mut text, _) = safety::cut_off(safety::sanitize(&text).into_owned(), LONGEST);
         if text.contains(['\n', '\r']) {
             let (text, is_quoted) = (fenced(name, &text), false);
             return Self { text, is_quoted };

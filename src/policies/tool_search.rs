@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ghostlight_actors::{
     run::{BeforeTool, OwnTool, Policy, PolicyContext},
+    safety::cut,
     vocabulary::{
         AgentError, Digest, Effect, ModelRequest, ModelResponse, ToolCall, ToolDefinition,
         ToolFilter, ToolSet,
@@ -245,10 +246,7 @@ impl Policy for ToolSearch {
         }
         let lines: Vec<String> = found
             .iter()
-            .map(|(name, about)| {
-                let about: String = about.chars().take(SHOWN).collect();
-                format!("- {name}: {}", about.replace('\n', " "))
-            })
+            .map(|(name, about)| format!("- {name}: {}", cut(about, SHOWN).replace('\n', " ")))
             .collect();
         Ok(BeforeTool::done(
             call,

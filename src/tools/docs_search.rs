@@ -99,11 +99,8 @@ impl DocsPassage {
     /// headings of hundreds.
     fn path(&self) -> String {
         let mut source = self.source();
-        let mut cut = source.len().saturating_sub(MAX_PATH_BYTES);
-        while !source.is_char_boundary(cut) {
-            cut += 1;
-        }
-        source.drain(..cut);
+        let cut = source.len().saturating_sub(MAX_PATH_BYTES);
+        source.drain(..source.ceil_char_boundary(cut));
         source
     }
 

@@ -292,7 +292,8 @@ fn finish(
         Cow::Borrowed(_) => output.text,
         Cow::Owned(text) => text,
     };
-    let (text, truncated) = cut(text, invocation.definition.output_limit);
+    let limit = invocation.definition.output_limit as usize;
+    let (text, truncated) = safety::cut_off(text, limit);
     let mut result = ToolResult::new(call, status, text);
     result.truncated = truncated;
     result.attachments = output.attachments;
@@ -301,33 +302,5 @@ fn finish(
         ToolEnd::Result(result)
     } else {
         ToolEnd::Changing(result, output.changes)
-    }
-}
-
-/// Cuts a text to this many characters, never inside one, and returns how many were cut off.
-fn cut(mut text: String, limit: u32) -> (String, u64) {
-    // A text has no more characters than bytes.
-    if text.len() <= limit as usize {
-        return (text, 0);
-    }
-    let Some((end, _)) = text.char_indices().nth(limit as usize) else {
-        return (text, 0);
-    };
-    let truncated = text[end..].chars().count() as u64;
-    text.truncate(end);
-    text.push_str(&format!("\n[{truncated} more characters were cut off]"));
-    (text, truncated)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::cut;
-
-    #[test]
-    fn output_is_cut_between_characters_and_says_how_much() {
-        assert_eq!(cut("héllo".into(), 5), ("héllo".into(), 0));
-        let (text, truncated) = cut("世界世界".into(), 3);
-        assert!(text.starts_with("世界世\n"), "{text}");
-        assert_eq!(truncated, 1);
     }
 }

@@ -57,14 +57,37 @@ pub fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {
     (short + "…").into()
 }
 
+/// Cuts a text to this many characters for a model, which is told how many were cut off. Returns that number too.
+pub fn cut_off(mut text: String, characters: usize) -> (String, u64) {
+    // A text has no more characters than bytes.
+    if text.len() <= characters {
+        return (text, 0);
+    }
+    let Some((end, _)) = text.char_indices().nth(characters) else {
+        return (text, 0);
+    };
+    let more = text[end..].chars().count() as u64;
+    text.truncate(end);
+    text.push_str(&format!("\n[{more} more characters were cut off]"));
+    (text, more)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::cut;
+    use super::{cut, cut_off};
 
     #[test]
     fn a_text_is_cut_between_characters() {
         assert_eq!(cut("größer", 4), "grö…");
         assert_eq!(cut("größer", 6), "größer");
         assert_eq!(cut("größer", 0), "");
+    }
+
+    #[test]
+    fn a_text_for_a_model_says_how_much_was_cut_off() {
+        assert_eq!(cut_off("héllo".into(), 5), ("héllo".into(), 0));
+        let (text, more) = cut_off("世界世界".into(), 3);
+        assert!(text.starts_with("世界世\n"), "{text}");
+        assert_eq!(more, 1);
     }
 }

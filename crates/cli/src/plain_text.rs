@@ -54,10 +54,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
 /// The last characters of the text on one line, at most so many.
 pub(super) fn tail(text: &str, limit: usize) -> String {
     // A character has at most four bytes, so this many bytes are enough.
-    let mut start = text.len().saturating_sub(8 * limit);
-    while !text.is_char_boundary(start) {
-        start += 1;
-    }
+    let start = text.ceil_char_boundary(text.len().saturating_sub(8 * limit));
     let whole = line(&text[start..], usize::MAX);
     let count = whole.chars().count();
     if start == 0 && count <= limit {

@@ -86,8 +86,7 @@ impl Act {
         self.text.push_str(text);
         if self.text.len() > 64 * TAIL {
             let cut = self.text.len() - 16 * TAIL;
-            let cut = (cut..).find(|at| self.text.is_char_boundary(*at));
-            self.text.drain(..cut.unwrap_or(0));
+            self.text.drain(..self.text.ceil_char_boundary(cut));
         }
     }
 }

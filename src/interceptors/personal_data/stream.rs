@@ -48,9 +48,7 @@ impl Stream {
         let number = number + (held[number..].len() - held[number..].trim_start_matches(' ').len());
         let least = held.len().saturating_sub(MOST_HELD);
         let certain = self.given + word.min(number).max(least);
-        (certain..self.text.len())
-            .find(|at| self.text.is_char_boundary(*at))
-            .unwrap_or(self.text.len())
+        self.text.ceil_char_boundary(certain)
     }
 
     /// Passes on the text before this place. A finding that reaches beyond it is held back whole.

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use ghostlight_actors::safety::cut;
+
 use super::{END, StateGraph, Way};
 
 /// The most characters of a condition beside its arrow.
@@ -16,7 +18,7 @@ fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, String)> {
                 Way::To(_) => String::new(),
                 Way::Choice { words, .. } => match words.get(place).map(String::as_str) {
                     None | Some("") => "or".to_owned(),
-                    Some(words) => shortened(words),
+                    Some(words) => cut(words, WORDS).into_owned(),
                 },
                 Way::Fork { .. } => "and".to_owned(),
             };
@@ -24,14 +26,6 @@ fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, String)> {
         }
     }
     arrows
-}
-
-fn shortened(words: &str) -> String {
-    let mut cut: String = words.chars().take(WORDS).collect();
-    if cut.len() < words.len() {
-        cut.push('…');
-    }
-    cut
 }
 
 /// A text within quotes that both languages can read.

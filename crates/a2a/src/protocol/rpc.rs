@@ -1,6 +1,6 @@
 //! The JSON-RPC binding: methods and requests.
 
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_actors::safety::{cut, unambiguous_json};
 use serde_json::{Map, Value};
 
 use super::{ErrorCode, ProtocolError};
@@ -126,8 +126,7 @@ impl RpcRequest {
             }
         };
         let Some(method) = Method::of(&name) else {
-            let name: String = name.chars().take(64).collect();
-            let message = format!("there is no method {name:?}");
+            let message = format!("there is no method {:?}", cut(&name, 64));
             return Err((id, ProtocolError::new(ErrorCode::MethodNotFound, message)));
         };
         Ok(Self { id, method, params })

@@ -99,10 +99,7 @@ impl Standing {
         let mut text = safety::sanitize(&texts.join("\n\n")).into_owned();
         let mut left_out = Vec::new();
         if text.len() > MAX_TEXT {
-            let end = (0..=MAX_TEXT)
-                .rev()
-                .find(|at| text.is_char_boundary(*at))
-                .unwrap_or(0);
+            let end = text.floor_char_boundary(MAX_TEXT);
             left_out.push(format!("{} bytes of text", text.len() - end));
             text.truncate(end);
         }

@@ -1,6 +1,7 @@
 //! The check of a card's signatures.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ghostlight_actors::safety::cut;
 use serde_json::{Map, Value};
 
 use super::{
@@ -190,7 +191,7 @@ fn header(given: &AgentCardSignature) -> Result<(Algorithm, Option<String>), Car
     let algorithm = protected.get("alg").cloned().unwrap_or_default();
     let algorithm = serde_json::from_value(algorithm.clone()).map_err(|_| {
         let text = algorithm.as_str().unwrap_or_default();
-        CardError::Algorithm(text.chars().take(SHOWN).collect())
+        CardError::Algorithm(cut(text, SHOWN).into_owned())
     })?;
     match protected.get("kid") {
         None => Ok((algorithm, None)),

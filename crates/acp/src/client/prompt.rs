@@ -80,10 +80,7 @@ impl Message {
             return;
         };
         let room = MAX_TEXT.saturating_sub(self.text.len());
-        let end = (0..=room.min(text.len()))
-            .rev()
-            .find(|at| text.is_char_boundary(*at));
-        let end = end.unwrap_or(0);
+        let end = text.floor_char_boundary(room);
         self.text.push_str(&text[..end]);
         self.left_out += text.len() - end;
     }

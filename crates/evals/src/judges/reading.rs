@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+use ghostlight_actors::safety::cut;
 use ghostlight_structured_output::{Reading, RepairKind, read_all};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -297,7 +298,7 @@ fn text_of(value: &Value) -> String {
 }
 
 fn shortened(text: &str) -> String {
-    text.trim().chars().take(MAX_REASON).collect()
+    cut(text.trim(), MAX_REASON).into_owned()
 }
 
 impl Form {

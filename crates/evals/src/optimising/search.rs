@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ghostlight_actors::{
     actor::{System, SystemError},
     run::{Registry, Team},
+    safety::cut,
     vocabulary::Digest,
 };
 use serde_json::{Value, json};
@@ -176,7 +177,7 @@ impl<'a, S> Search<'a, S> {
             _ => {}
         }
         let recording = recorded(system, &cell).await?;
-        let short = |text: &str| text.chars().take(MAX_SHOWN).collect::<String>();
+        let short = |text: &str| cut(text, MAX_SHOWN).into_owned();
         let calls = recording.calls.iter().take(MAX_CALLS).map(|call| {
             json!({
                 "tool": call.tool,

@@ -1,5 +1,6 @@
 //! The comparison of an answer with the expected one.
 
+use ghostlight_actors::safety::cut;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -186,7 +187,7 @@ fn last(answer: &str, expected: &Value) -> Score {
         true => Score::pass("the final answer is the expected one"),
         false => Score::fail(format!(
             "the final answer is {:?}, and not {expected:?}",
-            found.chars().take(80).collect::<String>()
+            cut(found, 80)
         )),
     }
 }

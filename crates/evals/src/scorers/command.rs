@@ -2,6 +2,7 @@
 
 use std::{path::Path, path::PathBuf, time::Duration};
 
+use ghostlight_actors::safety::cut;
 use ghostlight_child_process::{ChildProcess, Program, StderrTail};
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
@@ -164,7 +165,7 @@ impl CommandScorer {
             other => other.as_f64(),
         };
         let Some(score) = score.filter(|score| (0.0..=1.0).contains(score)) else {
-            let shown: String = printed.chars().take(80).collect();
+            let shown = cut(&printed, 80);
             return Err(format!("it printed no score from 0 to 1: {shown:?}"));
         };
         let why = value.get("why").and_then(Value::as_str).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use ghostlight_actors::safety::cut;
 use ghostlight_retrieval::citations::{DEFAULT_SUPPORT, Support, check};
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
@@ -148,7 +149,7 @@ impl Scorer for CitationsScorer {
         }
         let (mut right, mut wrong) = (0_usize, Vec::new());
         for sentence in check(answer, &sources, self.support) {
-            let said: String = sentence.text.trim().chars().take(60).collect();
+            let said = cut(sentence.text.trim(), 60);
             match sentence.support {
                 Support::Supported => right += 1,
                 Support::Unknown { labels } => {

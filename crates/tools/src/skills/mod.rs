@@ -10,6 +10,7 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    safety::cut,
     vocabulary::{Effect, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -174,7 +175,7 @@ impl Skill {
         } else {
             return Ok(self);
         };
-        let skill: String = self.name.chars().take(NAME).collect();
+        let skill = cut(&self.name, NAME).into_owned();
         Err(SkillsError::Skill { skill, reason })
     }
 

@@ -37,16 +37,12 @@ const FLAT: [&str; 20] = [
 /// A page as Markdown, without what is hidden; if it is nested too deep, only its text. In XHTML each element can end with
 /// its own tag.
 pub(super) fn markdown(html: &str, is_xhtml: bool) -> String {
-    let mut end = html.len().min(BYTES);
-    while !html.is_char_boundary(end) {
-        end -= 1;
-    }
     // A space replaces each match, so that the text around it cannot form a tag.
     let without = |pattern: &str, text: &str| match Regex::new(pattern) {
         Ok(pattern) => pattern.replace_all(text, " ").into_owned(),
         Err(_) => String::new(),
     };
-    let html = &html[..end];
+    let html = &html[..html.floor_char_boundary(BYTES)];
     let closed = match is_xhtml || says_xhtml(html) {
         true => with_ends(html),
         false => html.to_owned(),

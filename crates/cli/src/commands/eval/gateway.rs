@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use ghostlight::{environment, models::http_client};
+use ghostlight_actors::safety::cut;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -156,8 +157,7 @@ impl Gateway {
                 .await
                 .map_err(|error| self.failed(path, &error.without_url().to_string()))?;
             if !status.is_success() {
-                let said: String = text.chars().take(300).collect();
-                return Err(self.failed(path, &format!("{status}: {said}")));
+                return Err(self.failed(path, &format!("{status}: {}", cut(&text, 300))));
             }
             return serde_json::from_str(&text)
                 .map_err(|error| self.failed(path, &error.to_string()));
