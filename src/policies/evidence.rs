@@ -3,6 +3,7 @@
 use ghostlight_actors::{
     definition::DELEGATE_PREFIX,
     run::RunContext,
+    safety::percent_decoded,
     vocabulary::{Effect, ToolCall, ToolResult, ToolStatus},
 };
 use serde::{Deserialize, Serialize};
@@ -120,7 +121,8 @@ pub(super) fn same_source(source: &str) -> String {
         .unwrap_or(host);
     let host = host.trim_end_matches('.');
     let host = host.strip_prefix("www.").unwrap_or(host);
-    let path = plain_path(&unescaped(path));
+    let path = String::from_utf8_lossy(&percent_decoded(path)).to_lowercase();
+    let path = plain_path(&path);
     let ask = if query.is_empty() { "" } else { "?" };
     format!("{host}/{path}{ask}{query}")
 }
@@ -137,25 +139,6 @@ fn plain_path(path: &str) -> String {
     }
     let root = if path.starts_with('/') { "/" } else { "" };
     format!("{root}{}", parts.join("/"))
-}
-
-/// A path with the letters that its escapes stand for.
-fn unescaped(path: &str) -> String {
-    let mut bytes = Vec::with_capacity(path.len());
-    let mut rest = path.as_bytes();
-    while let [first, more @ ..] = rest {
-        let code = match (first, more) {
-            (b'%', [high, low, ..]) => {
-                let digits = [*high, *low];
-                let digits = std::str::from_utf8(&digits).ok();
-                digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())
-            }
-            _ => None,
-        };
-        bytes.push(code.unwrap_or(*first));
-        rest = if code.is_some() { &more[2..] } else { more };
-    }
-    String::from_utf8_lossy(&bytes).to_lowercase()
 }
 
 /// A piece of evidence.

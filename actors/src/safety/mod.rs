@@ -18,6 +18,7 @@ mod keys;
 #[cfg(test)]
 mod naming;
 mod patterns;
+mod percent;
 mod personal;
 mod redaction;
 mod references;
@@ -32,6 +33,7 @@ mod unseen;
 pub use deciding::visible_value;
 pub(crate) use keys::is_path_key;
 pub use keys::is_secret_key;
+pub use percent::{percent_decoded, percent_encoded};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
 pub(crate) use redaction::REDACTED;
 pub use redaction::{

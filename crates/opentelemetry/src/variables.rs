@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
+use ghostlight_actors::safety::percent_decoded;
 use http::{HeaderName, HeaderValue, Uri};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{
@@ -10,7 +11,6 @@ use opentelemetry_otlp::{
     OTEL_EXPORTER_OTLP_TIMEOUT, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,
 };
 use opentelemetry_sdk::{metrics::Temporality, trace::Sampler};
-use percent_encoding::percent_decode_str;
 
 use crate::error::OpenTelemetryError;
 
@@ -182,8 +182,8 @@ fn pairs(list: &str) -> impl Iterator<Item = Option<(String, String)>> {
     parts.map(|part| {
         let (name, value) = part.split_once('=')?;
         let (name, value) = (name.trim(), value.trim());
-        let value = percent_decode_str(value).decode_utf8_lossy();
-        (!name.is_empty()).then(|| (name.to_owned(), value.into_owned()))
+        let value = String::from_utf8_lossy(&percent_decoded(value)).into_owned();
+        (!name.is_empty()).then(|| (name.to_owned(), value))
     })
 }
 

@@ -8,7 +8,7 @@ use std::{
     str::FromStr as _,
 };
 
-use percent_encoding::percent_decode_str;
+use ghostlight_actors::safety::percent_decoded;
 use tokio_postgres::{Config, config::Host};
 
 use crate::fault;
@@ -121,9 +121,7 @@ fn of_url(url: &str) -> Result<BTreeMap<String, String>, String> {
     let (place, query) = url.split_once('?').unwrap_or((url, ""));
     let config = Config::from_str(place).map_err(|error| fault::in_words(&error))?;
     let decoded = |text: &str| {
-        let decoded = percent_decode_str(text).decode_utf8();
-        decoded
-            .map(String::from)
+        String::from_utf8(percent_decoded(text).into_owned())
             .map_err(|_| "a parameter is not UTF-8".to_owned())
     };
     let mut values = BTreeMap::new();

@@ -56,18 +56,3 @@ pub(crate) fn base(state: &crate::server::State, headers: &axum::http::HeaderMap
     let scheme = if state.has_tls { "https" } else { "http" };
     format!("{scheme}://{}", host.unwrap_or("localhost"))
 }
-
-/// A name as a segment of a path.
-#[cfg(any(feature = "a2a", feature = "anp"))]
-pub(crate) fn escaped(name: &str) -> String {
-    let mut path = String::new();
-    for byte in name.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
-                path.push(byte.into())
-            }
-            other => path.push_str(&format!("%{other:02X}")),
-        }
-    }
-    path
-}

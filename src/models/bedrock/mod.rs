@@ -9,6 +9,7 @@ use std::fmt;
 
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
+    safety::percent_encoded,
     vocabulary::{ModelRequest, ModelResponse, Prices},
 };
 
@@ -19,8 +20,7 @@ use super::{
     client::invalid,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, Tariff, display_host, encoded, http_setters, is_priced, timed, true_host,
-        with_own_keys,
+        ServerKind, Tariff, display_host, http_setters, is_priced, timed, true_host, with_own_keys,
     },
 };
 use crate::environment;
@@ -145,7 +145,7 @@ impl Bedrock {
             true => "converse-stream",
             false => "converse",
         };
-        let model = encoded(&settings.model, false);
+        let model = percent_encoded(&settings.model);
         let url = format!("{}/model/{model}/{how}", endpoint.base);
         let body = Body { request, settings }.to_json();
         match attempt.post(url, &endpoint.headers, &body).await? {

@@ -80,7 +80,6 @@ pub use settings::Timeouts;
 pub(super) use settings::merge;
 pub(super) use settings::{address, no_credentials, without_credentials};
 #[cfg(feature = "bedrock")]
-pub(super) use signature::encoded;
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 pub(super) use sse::{EventParser, ServerEvent};
 

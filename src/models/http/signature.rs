@@ -1,5 +1,6 @@
 //! Signatures of requests, by Amazon's Signature Version 4.
 
+use ghostlight_actors::safety::percent_encoded;
 use http::{HeaderValue, header::AUTHORIZATION};
 use jiff::Timestamp;
 use ring::{digest, hmac};
@@ -78,12 +79,13 @@ impl Scope {
             .collect();
         let names: Vec<&str> = signed.iter().map(|(name, _)| *name).collect();
         let names = names.join(";");
+        let path: Vec<String> = url.path().split('/').map(percent_encoded).collect();
         let body = request.body().and_then(|body| body.as_bytes());
         // The path is encoded once more than in the address. There is no query.
         let canonical = format!(
             "{}\n{}\n\n{lines}\n{names}\n{}",
             request.method(),
-            encoded(url.path(), true),
+            path.join("/"),
             hex(digest::digest(&digest::SHA256, body.unwrap_or_default()).as_ref()),
         );
         let scope = format!("{day}/{}/{}/aws4_request", self.region, self.service);
@@ -115,21 +117,6 @@ fn tagged(key: &[u8], text: &str) -> hmac::Tag {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// A text in which all but letters, digits and `-_.~` is escaped; slashes stay in a path.
-pub(in crate::models) fn encoded(text: &str, is_path: bool) -> String {
-    let plain = |byte: u8| {
-        byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) || is_path && byte == b'/'
-    };
-    let mut escaped = String::new();
-    for byte in text.bytes() {
-        match plain(byte) {
-            true => escaped.push(char::from(byte)),
-            false => escaped.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    escaped
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path};
 
+use ghostlight_actors::safety::percent_encoded;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use super::{fault::Fault, owner::with_suffix, schema};
@@ -37,15 +38,12 @@ fn is_read_only_mount(fault: &Fault, path: &Path) -> bool {
 
 /// Opens a file on a read-only mount, without a log and without locks.
 fn open_unchanging(path: &Path, flags: OpenFlags) -> Result<Connection, Fault> {
-    let mut uri = "file:".to_owned();
-    for byte in path.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'/' | b'-' | b'_' | b'.' => uri.push(char::from(*byte)),
-            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02x}")),
-        }
-    }
-    uri.push_str("?immutable=1");
+    let path = path.as_os_str().as_encoded_bytes();
+    let parts: Vec<String> = path
+        .split(|byte| *byte == b'/')
+        .map(percent_encoded)
+        .collect();
+    let uri = format!("file:{}?immutable=1", parts.join("/"));
     open_settled(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
 }
 

@@ -1,6 +1,6 @@
 //! The addresses of resources, percent-encoded by RFC 3986.
 
-use std::fmt::Write as _;
+use ghostlight_actors::safety::{percent_decoded, percent_encoded as encoded};
 
 /// The prefix of the addresses of sessions and artifacts.
 const SESSIONS: &str = "ghostlight://sessions/";
@@ -46,32 +46,15 @@ impl Address {
     }
 }
 
-fn encoded(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing to a text cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
-}
-
+/// The text that a percent-encoded one stands for, if it is one.
 pub(super) fn decoded(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let [first, after @ ..] = rest {
-        rest = after;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let digits = std::str::from_utf8(rest.get(..2)?).ok()?;
-        bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        rest = &rest[2..];
-    }
-    String::from_utf8(bytes).ok()
+    let is_code = |rest: &str| {
+        let digits = rest.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    let is_encoded = text.split('%').skip(1).all(is_code);
+    let decoded = is_encoded.then(|| percent_decoded(text).into_owned());
+    String::from_utf8(decoded?).ok()
 }
 
 #[cfg(test)]

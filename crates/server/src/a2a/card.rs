@@ -14,13 +14,14 @@ use ghostlight_a2a::protocol::{
 };
 use ghostlight_actors::{
     definition::{AgentSpec, Reach, TeamSpec},
+    safety::percent_encoded,
     vocabulary::Digest,
 };
 use serde_json::{Value, json};
 
 use super::tasks::Agent;
 use crate::{
-    address::{Path, base, escaped},
+    address::{Path, base},
     caller::{Caller, Scope},
     problem::Problem,
     server::{Shared, State as ServerState, Visibility},
@@ -84,7 +85,7 @@ pub(super) async fn all(
 
 /// The address of a team.
 fn address(base: &str, team: &TeamSpec) -> String {
-    format!("{base}/a2a/{}", escaped(&team.name))
+    format!("{base}/a2a/{}", percent_encoded(&team.name))
 }
 
 fn shown(state: &ServerState, team: &TeamSpec, headers: &HeaderMap) -> Result<Response, Problem> {

@@ -1,12 +1,12 @@
 //! The descriptions of teams, and the page that lists them.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
-use ghostlight_actors::definition::TeamSpec;
+use ghostlight_actors::{definition::TeamSpec, safety::percent_encoded};
 use ghostlight_anp::{Description, descriptions};
 use serde_json::Value;
 
 use crate::{
-    address::{Path, base, escaped},
+    address::{Path, base},
     caller::Caller,
     problem::Problem,
     server::{Shared, State as ServerState, Visibility},
@@ -24,7 +24,11 @@ fn is_shown(state: &ServerState, caller: &MaybeCaller, team: &TeamSpec) -> bool 
 }
 
 fn described(state: &ServerState, headers: &HeaderMap, team: &TeamSpec) -> Description {
-    let place = format!("{}/anp/{}", base(state, headers), escaped(&team.name));
+    let place = format!(
+        "{}/anp/{}",
+        base(state, headers),
+        percent_encoded(&team.name)
+    );
     Description {
         name: team.name.clone(),
         about: team.agent.description.clone(),

@@ -4,9 +4,7 @@
 //! either version refuse such a document as a whole, and do not resolve its references. So a document stays JSON here:
 //! a fault in one operation leaves out only that operation.
 
-use std::borrow::Cow;
-
-use percent_encoding::percent_decode_str;
+use ghostlight_actors::safety::percent_decoded;
 use serde_json::{Map, Value};
 
 use super::OpenApiError;
@@ -86,8 +84,8 @@ impl Document {
     /// The value that a reference such as `#/components/schemas/Pet` names.
     pub(super) fn find(&self, reference: &str) -> Option<&Value> {
         let pointer = reference.strip_prefix('#')?;
-        let decoded: Cow<'_, str> = percent_decode_str(pointer).decode_utf8().ok()?;
-        self.root.pointer(&decoded)
+        let decoded = percent_decoded(pointer);
+        self.root.pointer(str::from_utf8(&decoded).ok()?)
     }
 
     /// The operations, in the order of their paths.

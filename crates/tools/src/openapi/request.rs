@@ -1,6 +1,6 @@
 //! The request that a call's arguments give.
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+pub(super) use ghostlight_actors::safety::percent_encoded as encoded;
 use reqwest::{
     Url,
     header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue},
@@ -11,18 +11,6 @@ use super::operation::{BODY, Encoding, Operation, Parameter, Style, Within};
 
 /// The longest address, in bytes.
 const ADDRESS: usize = 8_192;
-
-/// All characters but the unreserved ones (RFC 3986, 2.3).
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC
-    .remove(b'-')
-    .remove(b'.')
-    .remove(b'_')
-    .remove(b'~');
-
-/// A text, percent-encoded so that it may be anywhere in an address.
-pub(super) fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, RESERVED).to_string()
-}
 
 /// A request under construction. Names and values of `query` and `cookies` are encoded.
 #[derive(Debug)]
