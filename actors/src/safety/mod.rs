@@ -13,6 +13,7 @@
 //! Architecture invariant: nothing here knows a run, an actor or a contract.
 
 pub(crate) mod deciding;
+mod event_stream;
 mod folding;
 mod keys;
 #[cfg(test)]
@@ -31,6 +32,7 @@ mod unambiguous;
 mod unseen;
 
 pub use deciding::visible_value;
+pub use event_stream::{EventParser, ServerEvent};
 pub(crate) use keys::is_path_key;
 pub use keys::is_secret_key;
 pub use percent::{percent_decoded, percent_encoded};

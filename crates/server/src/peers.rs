@@ -4,13 +4,14 @@
 //! server asks the process that carries a followed tree for its event stream, and passes them on. A failure on the way
 //! costs previews and nothing else.
 
-use std::{fmt, io, sync::Arc, time::Duration};
+use std::{collections::VecDeque, fmt, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use ghostlight_actors::{
     actor::{Relay, System},
     contract::StoreError,
+    safety::{EventParser, ServerEvent},
     vocabulary::{EventRecord, JournalId},
 };
 use tokio::{task::JoinSet, time};
@@ -106,7 +107,7 @@ impl Peers {
         let (root, after) = (relay.root(), relay.position());
         let url = format!("{address}/api/v1/runs/{root}/events?own=true&after={after}");
         let mut pieces = (self.open)(url).await?;
-        let mut lines = Lines::default();
+        let mut events = Events::default();
         while relay.is_followed() && !relay.is_carried_here() {
             let piece = match time::timeout(SILENCE, pieces.next()).await {
                 Ok(Some(piece)) => piece?,
@@ -117,7 +118,7 @@ impl Peers {
                     _ => continue,
                 },
             };
-            for record in lines.records(&piece)? {
+            for record in events.records(&piece)? {
                 relay.show(record);
             }
         }
@@ -133,26 +134,23 @@ async fn carrier(system: &System, journal: JournalId) -> Result<Option<String>, 
     }
 }
 
-/// The lines of an event stream, as its pieces come. This server writes each event as one line of data.
+/// The events of another process, as the pieces of its stream come.
 #[derive(Debug, Default)]
-struct Lines(Vec<u8>);
+struct Events {
+    parser: EventParser,
+    ready: VecDeque<ServerEvent>,
+}
 
-impl Lines {
-    /// The events that a piece completes. Other lines are passed over: a later program may send them.
+impl Events {
+    /// The events that a piece completes. Others are passed over: a later program may send them.
     fn records(&mut self, piece: &[u8]) -> io::Result<Vec<EventRecord>> {
-        self.0.extend_from_slice(piece);
-        let Some(end) = self.0.iter().rposition(|byte| *byte == b'\n') else {
-            return match self.0.len() > LARGEST {
-                true => Err(io::Error::other("an event is too large")),
-                false => Ok(Vec::new()),
-            };
-        };
-        let left = self.0.split_off(end + 1);
-        let whole = std::mem::replace(&mut self.0, left);
-        let data = whole.split(|byte| *byte == b'\n');
-        let data = data.filter_map(|line| line.strip_prefix(b"data:"));
+        self.parser.push(piece, &mut self.ready);
+        if self.parser.held() > LARGEST {
+            return Err(io::Error::other("an event is too large"));
+        }
+        let data = self.ready.drain(..).map(|event| event.data);
         Ok(data
-            .filter_map(|data| serde_json::from_slice(data).ok())
+            .filter_map(|data| serde_json::from_slice(&data).ok())
             .collect())
     }
 }
@@ -181,12 +179,12 @@ mod tests {
             text.push_str(&format!("event: preview\ndata: {data}\n\n"));
         }
         for size in 1..text.len() {
-            let mut lines = Lines::default();
+            let mut events = Events::default();
             let pieces = text.as_bytes().chunks(size);
-            let read = pieces.flat_map(|piece| lines.records(piece).unwrap());
+            let read = pieces.flat_map(|piece| events.records(piece).unwrap());
             assert_eq!(read.collect::<Vec<_>>(), wanted, "pieces of {size} bytes");
         }
-        let endless = Lines::default().records(&vec![b'x'; LARGEST + 1]);
+        let endless = Events::default().records(&vec![b'x'; LARGEST + 1]);
         assert!(endless.is_err());
     }
 }

@@ -1,7 +1,10 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use ghostlight_actors::vocabulary::{
-    Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
+use ghostlight_actors::{
+    safety::ServerEvent,
+    vocabulary::{
+        Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
+    },
 };
 use serde_json::{Value, json};
 
@@ -9,7 +12,7 @@ use super::{
     blocks::{Block, Kind},
     message::OWN,
 };
-use crate::models::http::{Blocks, Failure, JsonReader, ServerEvent, settle_calls, text_ends};
+use crate::models::http::{Blocks, Failure, JsonReader, settle_calls, text_ends};
 
 /// The reason to stop of an answer that goes on when it is sent back.
 const PAUSED: &str = "pause_turn";

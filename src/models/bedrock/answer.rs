@@ -2,16 +2,17 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::vocabulary::{
-    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
-    Role, ToolCall, Transcript, Usage,
+use ghostlight_actors::{
+    safety::ServerEvent,
+    vocabulary::{
+        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart,
+        Reasoning, Role, ToolCall, Transcript, Usage,
+    },
 };
 use serde_json::{Value, json};
 
 use super::message::OWN;
-use crate::models::http::{
-    Blocks, Failure, JsonReader, Notes, ServerEvent, settle_calls, text_ends,
-};
+use crate::models::http::{Blocks, Failure, JsonReader, Notes, settle_calls, text_ends};
 
 /// An answer in the making.
 #[derive(Default)]

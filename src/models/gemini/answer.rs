@@ -2,14 +2,17 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::vocabulary::{
-    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
-    Role, ToolCall, Transcript, Usage,
+use ghostlight_actors::{
+    safety::ServerEvent,
+    vocabulary::{
+        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart,
+        Reasoning, Role, ToolCall, Transcript, Usage,
+    },
 };
 use serde_json::{Map, Value, json};
 
 use super::message::OWN;
-use crate::models::http::{Failure, JsonReader, Notes, ServerEvent, settle_calls, text_ends};
+use crate::models::http::{Failure, JsonReader, Notes, settle_calls, text_ends};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]

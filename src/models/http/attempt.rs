@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use ghostlight_actors::safety::{EventParser, ServerEvent};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
@@ -10,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 #[cfg(feature = "bedrock")]
 use super::frames::FrameParser;
 use super::{
-    ChangingKey, Endpoint, EventParser, Failure, Pace, Phase, ServerEvent, Timeouts,
+    ChangingKey, Endpoint, Failure, Pace, Phase, Timeouts,
     plain_body::PlainBody,
     read_json,
     report::{Report, retry_after},

@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
+use ghostlight_actors::safety::ServerEvent;
 use serde_json::{Value, json};
 
-use super::{Failure, ServerEvent};
+use super::Failure;
 
 /// The lengths of a frame and their checksum.
 const PRELUDE: usize = 12;

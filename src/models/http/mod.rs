@@ -28,7 +28,6 @@ mod scrub;
 mod settings;
 #[cfg(feature = "bedrock")]
 mod signature;
-mod sse;
 mod usage;
 
 #[cfg(any(feature = "anthropic", feature = "openai"))]
@@ -79,9 +78,6 @@ pub use settings::Timeouts;
 #[cfg(any(feature = "bedrock", feature = "gemini"))]
 pub(super) use settings::merge;
 pub(super) use settings::{address, no_credentials, without_credentials};
-#[cfg(feature = "bedrock")]
-#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
-pub(super) use sse::{EventParser, ServerEvent};
 
 /// The largest answer where no setting gives a bound: 16 MiB.
 pub(super) const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;

@@ -6,9 +6,10 @@
 
 use std::collections::VecDeque;
 
+use ghostlight_actors::safety::{EventParser, ServerEvent};
 use serde_json::Value;
 
-use crate::models::http::{EventParser, Failure, JsonReader, ServerEvent, read_json};
+use crate::models::http::{Failure, JsonReader, read_json};
 
 /// Splits a body into checked events. The caller bounds how much it may hold.
 #[derive(Default)]
@@ -60,7 +61,7 @@ impl EventGate {
     fn pass(&mut self, data: &[u8], out: &mut Vec<u8>) {
         self.passed += 1;
         out.extend_from_slice(b"data: ");
-        out.extend_from_slice(data);
+        out.extend(on_one_line(data));
         out.extend_from_slice(b"\n\n");
     }
 
@@ -94,17 +95,17 @@ impl EventGate {
 /// Turns a whole answer to a request for a stream into a stream of one event.
 pub(super) fn as_events(body: &[u8]) -> Vec<u8> {
     let mut events = b"data: ".to_vec();
-    // In JSON, line ends occur only between tokens.
-    let to_space = |byte: &u8| {
-        if matches!(byte, b'\n' | b'\r') {
-            b' '
-        } else {
-            *byte
-        }
-    };
-    events.extend(body.iter().map(to_space));
+    events.extend(on_one_line(body));
     events.extend_from_slice(b"\n\ndata: [DONE]\n\n");
     events
+}
+
+/// JSON without line ends: they occur only between its tokens, where a space says the same.
+fn on_one_line(json: &[u8]) -> impl Iterator<Item = u8> + '_ {
+    json.iter().map(|byte| match byte {
+        b'\n' | b'\r' => b' ',
+        byte => *byte,
+    })
 }
 
 /// The values of events that have passed the gate.

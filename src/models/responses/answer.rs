@@ -1,13 +1,16 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use ghostlight_actors::vocabulary::{
-    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
-    Transcript, Usage,
+use ghostlight_actors::{
+    safety::ServerEvent,
+    vocabulary::{
+        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
+        Transcript, Usage,
+    },
 };
 use serde_json::{Map, Value, json};
 
 use super::kept;
-use crate::models::http::{Failure, JsonReader, ServerEvent, settle_calls};
+use crate::models::http::{Failure, JsonReader, settle_calls};
 
 /// Between two messages of one answer.
 const GAP: &str = "\n\n";

@@ -1,8 +1,9 @@
 //! The events of a stream.
 
-use std::{pin::Pin, time::Duration};
+use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
+use ghostlight_actors::safety::{EventParser, ServerEvent};
 use reqwest::Response;
 use serde_json::Value;
 use tonic::Streaming;
@@ -26,7 +27,8 @@ pub(super) enum Following {
     Events {
         pieces: Pieces,
         binding: Binding,
-        events: EventReader,
+        parser: EventParser,
+        ready: VecDeque<ServerEvent>,
     },
     /// Messages of gRPC.
     Messages(Streaming<Value>),
@@ -46,7 +48,8 @@ impl Following {
         Self::Events {
             pieces: Box::pin(pieces),
             binding,
-            events: EventReader::default(),
+            parser: EventParser::default(),
+            ready: VecDeque::new(),
         }
     }
 
@@ -56,14 +59,22 @@ impl Following {
             Self::Events {
                 pieces,
                 binding,
-                events,
+                parser,
+                ready,
             } => loop {
-                if let Some(data) = events.next() {
-                    return told(&data, *binding).map(Some);
+                // An event without data is not an event.
+                while let Some(event) = ready.pop_front() {
+                    if !event.data.is_empty() {
+                        let data = String::from_utf8_lossy(&event.data);
+                        return told(&data, *binding).map(Some);
+                    }
                 }
                 match in_time(pieces.next()).await? {
-                    Some(piece) => events.add(&piece?)?,
+                    Some(piece) => parser.push(&piece?, ready),
                     None => return Ok(None),
+                }
+                if parser.held() > MAX_EVENT {
+                    return Err(ClientError::TooLarge(MAX_EVENT));
                 }
             },
             Self::Messages(stream) => match in_time(stream.message()).await? {
@@ -96,104 +107,37 @@ fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
     serde_json::from_value(value).map_err(malformed)
 }
 
-/// A parser of server-sent events, limited to the part that the protocol needs: their data.
-#[derive(Debug, Default)]
-pub(super) struct EventReader {
-    /// The bytes that are not a whole line yet.
-    left: Vec<u8>,
-    data: String,
-    ready: std::collections::VecDeque<String>,
-    /// Whether the line before ended with a carriage return, to which a line feed may belong.
-    after_return: bool,
-}
-
-impl EventReader {
-    fn next(&mut self) -> Option<String> {
-        self.ready.pop_front()
-    }
-
-    fn add(&mut self, piece: &[u8]) -> Result<(), ClientError> {
-        for byte in piece {
-            let is_end = match byte {
-                b'\n' if std::mem::take(&mut self.after_return) => continue,
-                b'\r' | b'\n' => true,
-                _ => false,
-            };
-            self.after_return = *byte == b'\r';
-            if is_end {
-                self.line();
-            } else {
-                self.left.push(*byte);
-            }
-            if self.left.len() + self.data.len() > MAX_EVENT {
-                return Err(ClientError::TooLarge(MAX_EVENT));
-            }
-        }
-        Ok(())
-    }
-
-    fn line(&mut self) {
-        let line = String::from_utf8_lossy(&std::mem::take(&mut self.left)).into_owned();
-        if line.is_empty() {
-            let data = std::mem::take(&mut self.data);
-            // An event without data is not an event.
-            if !data.is_empty() {
-                self.ready.push_back(data);
-            }
-        } else if let Some(data) = line.strip_prefix("data:") {
-            if !self.data.is_empty() {
-                self.data.push('\n');
-            }
-            self.data.push_str(data.strip_prefix(' ').unwrap_or(data));
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use proptest::prelude::*;
+    use futures_util::stream;
 
     use super::*;
 
-    fn read(pieces: &[&[u8]]) -> Vec<String> {
-        let mut reader = EventReader::default();
-        pieces.iter().for_each(|piece| reader.add(piece).unwrap());
-        std::iter::from_fn(|| reader.next()).collect()
-    }
-
-    #[test]
-    fn events_are_their_data() {
-        for (text, events) in [
-            ("data: a\n\n", vec!["a"]),
-            ("data:a\r\n\r\ndata: b\r\rdata: c\n\n", vec!["a", "b", "c"]),
-            (
-                "id: 7\nevent: x\ndata: a\ndata: b\n\n: ping\n\n",
-                vec!["a\nb"],
-            ),
-            ("data: whole\n\ndata: half", vec!["whole"]),
-            ("\n\n\n", vec![]),
-        ] {
-            assert_eq!(read(&[text.as_bytes()]), events, "{text:?}");
+    fn of_pieces(pieces: Vec<Vec<u8>>) -> Following {
+        Following::Events {
+            pieces: stream::iter(pieces.into_iter().map(Ok)).boxed(),
+            binding: Binding::HttpJson,
+            parser: EventParser::default(),
+            ready: VecDeque::new(),
         }
     }
 
-    #[test]
-    fn an_event_without_end_is_refused() {
-        let mut reader = EventReader::default();
-        assert!(reader.add(&vec![b'x'; MAX_EVENT]).is_ok());
-        assert!(matches!(reader.add(b"x"), Err(ClientError::TooLarge(_))));
+    #[tokio::test]
+    async fn an_event_without_end_is_refused() {
+        let bearable = vec![b'x'; MAX_EVENT];
+        let end = of_pieces(vec![bearable.clone()]).next().await;
+        assert!(matches!(end, Ok(None)));
+        let refused = of_pieces(vec![bearable, vec![b'x']]).next().await;
+        assert!(matches!(refused, Err(ClientError::TooLarge(_))));
     }
 
-    proptest! {
-        #[test]
-        fn cut_anywhere_a_stream_is_the_same_events(
-            texts in prop::collection::vec("[a-zäß ]{1,9}", 1..6),
-            cut in 1_usize..7,
-        ) {
-            let stream: String = texts.iter().map(|text| format!("data: {text}\r\n\r\n")).collect();
-            let pieces: Vec<&[u8]> = stream.as_bytes().chunks(cut).collect();
-            prop_assert_eq!(read(&pieces), texts);
-        }
+    #[tokio::test]
+    async fn an_event_without_data_is_passed_over() {
+        let task =
+            r#"data: {"task":{"id":"t","contextId":"c","status":{"state":"TASK_STATE_WORKING"}}}"#;
+        let text = format!("data:\n\n{task}\n\n").into_bytes();
+        let told = of_pieces(vec![text]).next().await.unwrap();
+        assert!(told.is_some());
     }
 }
