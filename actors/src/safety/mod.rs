@@ -15,6 +15,7 @@
 pub(crate) mod deciding;
 mod event_stream;
 mod folding;
+mod front_matter;
 mod keys;
 #[cfg(test)]
 mod naming;
@@ -33,6 +34,7 @@ mod unseen;
 
 pub use deciding::visible_value;
 pub use event_stream::{EventParser, ServerEvent};
+pub use front_matter::front_matter;
 pub(crate) use keys::is_path_key;
 pub use keys::is_secret_key;
 pub use percent::{percent_decoded, percent_encoded};

@@ -119,7 +119,7 @@ impl Loaded {
         };
         let text = file(peer, &skill, &skill.uri).await?;
         let shown = serde_json::to_value(&skill.frontmatter)?;
-        let front = parts(&text).and_then(|(front, _)| front_matter(front));
+        let front = safety::front_matter(&text).and_then(|(front, _)| values(front));
         if !front.is_some_and(|front| same(&front, &shown)) {
             return Err(ToolError::new(
                 "The skill's SKILL.md does not begin as the server's list says: the skill is not used.",
@@ -146,7 +146,8 @@ impl Loaded {
 
     /// The instructions, and what else there is.
     fn told(&self) -> String {
-        let mut told = parts(&self.text).map_or_else(String::new, |(_, body)| body.trim().into());
+        let mut told = safety::front_matter(&self.text)
+            .map_or_else(String::new, |(_, body)| body.trim().into());
         let tools = match self.skill.frontmatter.extra.get("allowed-tools") {
             Some(Value::String(tools)) => tools.clone(),
             Some(Value::Array(tools)) => {
@@ -221,24 +222,7 @@ async fn file(peer: &Peer<RoleClient>, skill: &Skill, uri: &str) -> Result<Strin
     String::from_utf8(bytes).map_err(|_| ToolError::new(format!("It is not text: {size} bytes.")))
 }
 
-/// The front matter of a `SKILL.md`, and the instructions behind it.
-fn parts(text: &str) -> Option<(&str, &str)> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (first, rest) = text.split_once('\n')?;
-    if first.trim_end() != "---" {
-        return None;
-    }
-    let mut end = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some((&rest[..end], &rest[end + line.len()..]));
-        }
-        end += line.len();
-    }
-    None
-}
-
-fn front_matter(yaml: &str) -> Option<Value> {
+fn values(yaml: &str) -> Option<Value> {
     let options = serde_saphyr::options! {
         strict_booleans: true,
         budget: serde_saphyr::budget! { max_depth: MAX_DEPTH },
@@ -360,9 +344,9 @@ mod tests {
     #[test]
     fn front_matter_is_the_same_however_its_numbers_and_keys_are_written() {
         let text = "---\r\nname: a\r\ndescription: >\r\n  b\r\n  c\r\nversion: 1.0\r\nmetadata: { on: yes, x: [1] }\r\n---\r\n---\r\nbody";
-        let (front, body) = parts(text).unwrap_or_default();
+        let (front, body) = safety::front_matter(text).unwrap_or_default();
         assert_eq!(body, "---\r\nbody");
-        let read = front_matter(front).unwrap_or_default();
+        let read = values(front).unwrap_or_default();
         let shown = json!({
             "version": 1, "name": "a", "description": "b c\n", "metadata": { "x": [1.0], "on": "yes" },
         });
@@ -386,11 +370,11 @@ mod tests {
             "name: a\n---\n",
             "\n---\na: b\n---\n",
         ] {
-            assert!(parts(text).is_none(), "{text:?}");
+            assert!(safety::front_matter(text).is_none(), "{text:?}");
         }
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c]\n";
         for yaml in [bomb, &"[".repeat(100_000), "a: 1\na: 2", "a: ["] {
-            assert!(front_matter(yaml).is_none());
+            assert!(values(yaml).is_none());
         }
     }
 }

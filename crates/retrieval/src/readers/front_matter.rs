@@ -1,5 +1,7 @@
 //! The properties that a Markdown document states before its text.
 
+use ghostlight_actors::safety;
+
 use super::Metadata;
 
 /// The most properties of a document, the most values of one, and the most characters of a name or value.
@@ -9,22 +11,11 @@ const MOST: (usize, usize, usize) = (64, 32, 200);
 /// with lists as `[a, b]` or as lines `- a`. What is nested deeper, or is none of this, is passed over.
 pub(super) fn metadata(text: &str) -> Metadata {
     let mut found = Metadata::new();
-    let mut lines = text.lines();
-    if lines.next().map(str::trim_end) != Some("---") {
+    let Some((head, _)) = safety::front_matter(text) else {
         return found;
-    }
-    let mut head = Vec::new();
-    let is_end = |line: &str| matches!(line.trim_end(), "---" | "...");
-    loop {
-        match lines.next() {
-            Some(line) if is_end(line) => break,
-            Some(line) => head.push(line),
-            // A line of dashes without an end is a rule and no front matter.
-            None => return found,
-        }
-    }
+    };
     let mut name = String::new();
-    for line in head {
+    for line in head.lines() {
         if let Some(item) = line.trim_start().strip_prefix("- ") {
             add(&mut found, &name, item);
         } else if let Some((key, value)) = line.split_once(':')

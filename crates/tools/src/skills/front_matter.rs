@@ -39,9 +39,9 @@ impl Value {
 
 /// The keys of front matter with their values. Of YAML it reads the forms that skills use: texts (plain, quoted or over
 /// several lines), and lists of texts. Deeper mappings, such as `metadata`, are skipped.
-pub(super) fn front_matter(lines: &[&str]) -> Result<Vec<(String, Value)>, String> {
+pub(super) fn front_matter(text: &str) -> Result<Vec<(String, Value)>, String> {
     let mut found: Vec<(String, Value)> = Vec::new();
-    let mut lines = lines.iter().copied().peekable();
+    let mut lines = text.lines().peekable();
     while let Some(line) = lines.next() {
         if line.trim().is_empty() || line.trim_start().starts_with('#') {
             continue;

@@ -10,7 +10,7 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
-    safety::cut,
+    safety::{self, cut},
     vocabulary::{Effect, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -124,31 +124,22 @@ impl Skill {
 
     /// Reads a `SKILL.md`.
     fn parse(text: &str) -> Result<Self, String> {
-        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        let mut lines = text.lines();
-        if lines.next().map(str::trim_end) != Some("---") {
-            return Err(format!("{FILE} must begin with a line `---`"));
-        }
-        let mut front = Vec::new();
-        let ends = lines.by_ref().any(|line| {
-            let ends = line.trim_end() == "---";
-            if !ends {
-                front.push(line);
-            }
-            ends
-        });
-        if !ends {
-            return Err("the front matter has no end, which is a line `---`".to_owned());
-        }
-        let body: Vec<&str> = lines.collect();
+        let Some((front, body)) = safety::front_matter(text) else {
+            return Err(
+                match text.trim_start_matches('\u{feff}').starts_with("---") {
+                    true => "the front matter has no end, which is a line `---`".to_owned(),
+                    false => format!("{FILE} must begin with a line `---`"),
+                },
+            );
+        };
         let mut skill = Self {
             name: String::new(),
             description: String::new(),
             allowed_tools: Vec::new(),
-            body: body.join("\n").trim().to_owned(),
+            body: body.trim().to_owned(),
             home: None,
         };
-        for (key, value) in front_matter(&front)? {
+        for (key, value) in front_matter(front)? {
             match key.as_str() {
                 "name" => skill.name = value.text(),
                 "description" => skill.description = value.text(),
