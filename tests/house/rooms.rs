@@ -74,7 +74,8 @@ const PACKAGES: [(&str, &[&str]); 19] = [
     ),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),
-    ("ghostlight_tools", &[ENGINE]),
+    // Pages of the web become Markdown as documents do.
+    ("ghostlight_tools", &[ENGINE, "ghostlight_retrieval"]),
 ];
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.

@@ -7,6 +7,8 @@ pub mod citations;
 #[cfg(feature = "encoder")]
 mod encoder;
 pub mod fusion;
+#[cfg(feature = "html")]
+pub mod html;
 #[cfg(feature = "index")]
 pub mod index;
 mod lexical;

@@ -7,7 +7,6 @@
 mod address;
 mod client;
 mod encoding;
-mod html;
 mod poster;
 mod reading;
 mod robots;
@@ -23,6 +22,7 @@ use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
     vocabulary::{Effect, ToolDefinition},
 };
+use ghostlight_retrieval::html::{Detail, WebPage};
 use parking_lot::Mutex;
 use reqwest::{
     Method, Url,
@@ -436,7 +436,10 @@ fn text_of_page(page: &Page, raw: bool) -> String {
     let text = encoding::decoded(&page.body, &page.content_type);
     let is_xhtml = kind == "application/xhtml+xml";
     let mut text = match (kind == "text/html" || is_xhtml) && !raw {
-        true => html::markdown(&text, is_xhtml),
+        true => WebPage::read(&text, is_xhtml, Detail::Links)
+            .text
+            .trim_end()
+            .to_owned(),
         false => text.into_owned(),
     };
     if page.cut {
