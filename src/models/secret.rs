@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr};
 
 #[cfg(feature = "a2a")]
 use ghostlight_actors::contract::Credential;
-use ghostlight_actors::safety::{Reference, TextPiece, references, sole_reference};
+use ghostlight_actors::safety::{Reference, TextPiece, references, revealed, sole_reference};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
@@ -194,20 +194,8 @@ impl<'t> SecretText<'t> {
     /// # Errors
     /// [`SecretError::NotSet`] where a variable has no value.
     pub(crate) fn reveal(&self) -> Result<SecretString, SecretError> {
-        let mut text = String::new();
-        for piece in &self.0 {
-            match piece {
-                TextPiece::Plain(plain) => text.push_str(plain),
-                TextPiece::Dollar => text.push('$'),
-                TextPiece::Variable(Reference { name, default }) => {
-                    match (Secret::variable(*name).reveal(), default) {
-                        (Ok(value), _) => text.push_str(value.expose_secret()),
-                        (Err(_), Some(default)) => text.push_str(default),
-                        (Err(error), None) => return Err(error),
-                    }
-                }
-            }
-        }
+        let value = |name: &str| Some(environment::variable(name)?.trim().to_owned());
+        let text = revealed(&self.0, value).map_err(|name| SecretError::NotSet(name.to_owned()))?;
         Ok(SecretString::from(text))
     }
 }

@@ -45,7 +45,7 @@ pub use redaction::{
     without_secrets,
 };
 pub(crate) use references::is_variable_name;
-pub use references::{Reference, ReferenceError, TextPiece, references, sole_reference};
+pub use references::{Reference, ReferenceError, TextPiece, references, revealed, sole_reference};
 pub use sanitizing::{sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};
 pub use unambiguous::unambiguous_json;

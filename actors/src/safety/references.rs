@@ -75,6 +75,32 @@ pub fn references(text: &str) -> Result<Vec<TextPiece<'_>>, ReferenceError> {
     Ok(pieces)
 }
 
+/// A text with the values of its variables. A variable that is not set or is empty has its default.
+///
+/// # Errors
+/// The name of a variable that has neither.
+pub fn revealed<'t>(
+    pieces: &[TextPiece<'t>],
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<String, &'t str> {
+    let mut text = String::new();
+    for piece in pieces {
+        match piece {
+            TextPiece::Plain(plain) => text.push_str(plain),
+            TextPiece::Dollar => text.push('$'),
+            TextPiece::Variable(Reference { name, default }) => {
+                let value = variable(name).filter(|value| !value.is_empty());
+                match (value, default) {
+                    (Some(value), _) => text.push_str(&value),
+                    (None, Some(default)) => text.push_str(default),
+                    (None, None) => return Err(name),
+                }
+            }
+        }
+    }
+    Ok(text)
+}
+
 /// The variable of a text that is one reference without a default, and nothing else.
 pub fn sole_reference(text: &str) -> Option<&str> {
     let name = text.strip_prefix("${")?.strip_suffix('}')?;
@@ -130,6 +156,28 @@ mod tests {
         }
         for text in ["${}", "${A B}", "${1A}", "${:-b}", "${Ä}", "${A-b}"] {
             assert_eq!(references(text), Err(ReferenceError::Name), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_is_revealed_once() {
+        let variable = |name: &str| match name {
+            "KEY" => Some("${KEY}$$".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        for (text, value) in [
+            ("https://host/${KEY}/x", Ok("https://host/${KEY}$$/x")),
+            (
+                "https://host/$${KEY}?$=$5$",
+                Ok("https://host/${KEY}?$=$5$"),
+            ),
+            ("${NONE:-none} ${EMPTY:-}.", Ok("none .")),
+            ("https://host/${NONE}", Err("NONE")),
+            ("${EMPTY}", Err("EMPTY")),
+        ] {
+            let found = revealed(&references(text).unwrap(), variable);
+            assert_eq!(found.as_deref().map_err(|name| *name), value, "{text}");
         }
     }
 

@@ -2,6 +2,9 @@
 
 use std::{env, fmt};
 
+#[cfg(feature = "deliveries")]
+use ghostlight_actors::safety::{references, revealed};
+
 /// How variables are looked up.
 #[derive(Clone, Copy)]
 pub(crate) struct Variables(fn(&str) -> Option<String>);
@@ -17,39 +20,15 @@ impl Variables {
         found.trim().to_owned()
     }
 
-    /// An address with the values of its variables. `$$` is a dollar sign.
+    /// An address with the values of its variables.
     ///
     /// # Errors
-    /// The name of a variable that is not set.
+    /// The fault of a variable, in words.
     #[cfg(feature = "deliveries")]
     pub(crate) fn reveal(self, address: &str) -> Result<String, String> {
-        let (mut revealed, mut rest) = (String::with_capacity(address.len()), address);
-        while let Some((before, after)) = rest.split_once('$') {
-            revealed.push_str(before);
-            let named = after
-                .strip_prefix('{')
-                .and_then(|after| after.split_once('}'));
-            rest = match (after.strip_prefix('$'), named) {
-                (Some(after), _) => {
-                    revealed.push('$');
-                    after
-                }
-                (None, Some((name, after))) => {
-                    let value = self.secret(name);
-                    if value.is_empty() {
-                        return Err(name.to_owned());
-                    }
-                    revealed.push_str(&value);
-                    after
-                }
-                (None, None) => {
-                    revealed.push('$');
-                    after
-                }
-            };
-        }
-        revealed.push_str(rest);
-        Ok(revealed)
+        let pieces = references(address).map_err(|error| error.to_string())?;
+        revealed(&pieces, |name| Some(self.secret(name)))
+            .map_err(|name| format!("the variable {name} of the address is not set"))
     }
 }
 
@@ -74,11 +53,17 @@ mod tests {
         let variables = Variables::of(|name| (name == "KEY").then(|| " ${KEY}$$ ".to_owned()));
         for (address, revealed) in [
             ("https://host/${KEY}/x", Ok("https://host/${KEY}$$/x")),
+            ("https://${HOST:-host}/x", Ok("https://host/x")),
             (
-                "https://host/$${KEY}?$=$5$",
-                Ok("https://host/${KEY}?$=$5$"),
+                "https://host/${NONE}",
+                Err("the variable NONE of the address is not set"),
             ),
-            ("https://host/${NONE}", Err("NONE")),
+            (
+                "https://host/${KEY",
+                Err(
+                    "there is a `${` without its `}`; write ${NAME} for a variable, or $$ for a dollar",
+                ),
+            ),
         ] {
             let found = variables.reveal(address);
             let found = found.as_deref().map_err(String::as_str);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ghostlight_actors::safety::{Reference, TextPiece, references};
+use ghostlight_actors::safety::{TextPiece, references, revealed};
 
 use super::error::ServerSpecError;
 
@@ -45,25 +45,13 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// A value with its references replaced by environment variables. `$$` is a dollar sign, and `${NAME:-text}` gives a
-/// default for a variable that is not set.
+/// A value with its references replaced by environment variables.
 fn reveal(
     text: &str,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<String, ServerSpecError> {
-    let mut revealed = String::with_capacity(text.len());
-    for piece in references(text).map_err(|_| ServerSpecError::Place)? {
-        match piece {
-            TextPiece::Plain(plain) => revealed.push_str(plain),
-            TextPiece::Dollar => revealed.push('$'),
-            TextPiece::Variable(Reference { name, default }) => {
-                let value = variable(name).filter(|value| !value.is_empty());
-                let value = value.or_else(|| default.map(str::to_owned));
-                revealed.push_str(&value.ok_or_else(|| ServerSpecError::NotSet(name.to_owned()))?);
-            }
-        }
-    }
-    Ok(revealed)
+    let pieces = references(text).map_err(|_| ServerSpecError::Place)?;
+    revealed(&pieces, variable).map_err(|name| ServerSpecError::NotSet(name.to_owned()))
 }
 
 /// The names of the variables in a value; none where it cannot be read.

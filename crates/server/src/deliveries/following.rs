@@ -270,9 +270,7 @@ impl Following {
         };
         let url = match url {
             Ok(url) => url,
-            Err(name) => {
-                return Attempt::Failed(format!("the variable {name} of the address is not set"));
-            }
+            Err(reason) => return Attempt::Failed(reason),
         };
         match poster.post(&url, &headers, body.to_owned()).await {
             Ok(200..=299) => Attempt::Arrived,

@@ -144,9 +144,8 @@ fn values(headers: &HeaderMap, body: &[u8]) -> Result<Value, Problem> {
 #[cfg(feature = "deliveries")]
 fn check_callback(state: &Shared, address: &str) -> Result<(), Problem> {
     let deliveries = state.deliveries()?;
-    let revealed = state.variables.reveal(address).map_err(|name| {
-        Problem::internal(&format!("the variable {name} of the callback is not set"))
-    })?;
+    let revealed = state.variables.reveal(address);
+    let revealed = revealed.map_err(|reason| Problem::internal(&reason))?;
     let checked = deliveries.check(&revealed);
     checked.map_err(|error| Problem::invalid(error.to_string()))
 }
