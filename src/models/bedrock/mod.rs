@@ -5,12 +5,10 @@ mod message;
 mod request;
 mod settings;
 
-use std::fmt;
-
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
     safety::percent_encoded,
-    vocabulary::{ModelRequest, ModelResponse, Prices},
+    vocabulary::{ModelRequest, ModelResponse},
 };
 
 pub use self::settings::BedrockSpec;
@@ -20,12 +18,12 @@ use super::{
     client::invalid,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, Tariff, display_host, http_setters, is_priced, timed, true_host, with_own_keys,
+        ServerKind, Tariff, display_host, http_model, is_priced, timed, true_host, with_own_keys,
     },
 };
 use crate::environment;
 
-http_setters! { Bedrock, BedrockSpec, "/model" }
+http_model! { Bedrock, BedrockSpec, "/model" }
 
 /// A model in Amazon Bedrock, by its Converse. See the [module](self).
 ///
@@ -78,32 +76,6 @@ impl Bedrock {
     #[must_use]
     pub fn region(self, region: impl Into<String>) -> Self {
         self.with(|settings| settings.region = Some(region.into()))
-    }
-
-    /// Sets the prices of the model.
-    #[must_use]
-    pub fn prices(self, prices: Prices) -> Self {
-        self.with(|settings| settings.prices = Some(prices))
-    }
-
-    /// Sets the most bytes of an answer.
-    #[must_use]
-    pub fn max_response_bytes(self, bytes: u64) -> Self {
-        self.with(|settings| settings.max_response_bytes = bytes)
-    }
-
-    /// The settings.
-    pub fn settings(&self) -> &BedrockSpec {
-        self.connection.settings()
-    }
-
-    /// Reads the address and looks up the region and the secrets, which the first request would do. Keys that change are
-    /// fetched with the first request.
-    ///
-    /// # Errors
-    /// No region, an address or header that cannot be used, a secret that is not set, no trusted certificates on the machine.
-    pub fn check(&self) -> Result<(), ModelError> {
-        self.connection.endpoint().map(drop)
     }
 
     async fn attempt(
@@ -240,19 +212,5 @@ impl Reach for BedrockSpec {
                         ends where the server's /model begins",
             },
         })
-    }
-}
-
-impl From<BedrockSpec> for Bedrock {
-    fn from(settings: BedrockSpec) -> Self {
-        Self {
-            connection: Connection::new(settings),
-        }
-    }
-}
-
-impl fmt::Debug for Bedrock {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Bedrock({})", self.description())
     }
 }

@@ -70,7 +70,7 @@ pub(super) use own::in_words;
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use own::{OwnBlocks, add_fields, text_ends};
 pub(super) use pace::Pace;
-pub(super) use provider::{Found, http_setters, provider};
+pub(super) use provider::{Found, http_model, http_setters, provider};
 #[cfg(feature = "openai")]
 pub(super) use report::Report;
 pub(super) use scrub::Scrub;

@@ -50,48 +50,13 @@ macro_rules! http_setters {
     };
 }
 
-/// The common methods of all models of providers: setters, `from_env`, and the conversion from their settings.
-macro_rules! provider {
-    (
-        $model:ident, $spec:ident, $path:literal,
-        variables: $prefix:literal, keys: [$key:literal $(, $other:literal)*], address: $address:expr $(,)?
-    ) => {
+/// The methods of every model of a provider: those of [`http_setters`], and its settings, prices and checks. The type
+/// holds a [`Connection`](super::Connection).
+macro_rules! http_model {
+    ($model:ident, $spec:ident, $path:literal) => {
         $crate::models::http::http_setters!($model, $spec, $path);
 
         impl $model {
-            #[doc = concat!(
-                "The model that the environment names: `", $prefix, "_MODEL` (else [`", stringify!($spec),
-                "::default`]'s) at `", $prefix, "_BASE_URL` (else the provider's own server), with the key in `", $key, "`",
-                $(", else `", $other, "`",)* "."
-            )]
-            ///
-            /// # Errors
-            /// A missing key, unless the address is on this machine, and what [`check`](Self::check) finds.
-            pub fn from_env() -> Result<Self, ModelError> {
-                let model = Self::from_variables(crate::environment::variable)?;
-                model.check()?;
-                Ok(model)
-            }
-
-            fn from_variables(
-                variable: impl Fn(&str) -> Option<String>,
-            ) -> Result<Self, ModelError> {
-                let mut settings = $spec::default();
-                let found = $crate::models::http::Found::in_variables(
-                    $prefix,
-                    &[$key $(, $other)*],
-                    &settings.base_url,
-                    $address,
-                    variable,
-                )?;
-                if let Some(model) = found.model {
-                    settings.model = model;
-                }
-                settings.base_url = found.base_url;
-                settings.api_key = found.api_key;
-                Ok(Self::from(settings))
-            }
-
             /// Sets the prices of the model.
             #[must_use]
             pub fn prices(self, prices: ghostlight_actors::vocabulary::Prices) -> Self {
@@ -135,7 +100,52 @@ macro_rules! provider {
     };
 }
 
-pub(in crate::models) use {http_setters, provider};
+/// The methods of [`http_model`], and `from_env` for a provider with a key and an address of its own.
+macro_rules! provider {
+    (
+        $model:ident, $spec:ident, $path:literal,
+        variables: $prefix:literal, keys: [$key:literal $(, $other:literal)*], address: $address:expr $(,)?
+    ) => {
+        $crate::models::http::http_model!($model, $spec, $path);
+
+        impl $model {
+            #[doc = concat!(
+                "The model that the environment names: `", $prefix, "_MODEL` (else [`", stringify!($spec),
+                "::default`]'s) at `", $prefix, "_BASE_URL` (else the provider's own server), with the key in `", $key, "`",
+                $(", else `", $other, "`",)* "."
+            )]
+            ///
+            /// # Errors
+            /// A missing key, unless the address is on this machine, and what [`check`](Self::check) finds.
+            pub fn from_env() -> Result<Self, ModelError> {
+                let model = Self::from_variables(crate::environment::variable)?;
+                model.check()?;
+                Ok(model)
+            }
+
+            fn from_variables(
+                variable: impl Fn(&str) -> Option<String>,
+            ) -> Result<Self, ModelError> {
+                let mut settings = $spec::default();
+                let found = $crate::models::http::Found::in_variables(
+                    $prefix,
+                    &[$key $(, $other)*],
+                    &settings.base_url,
+                    $address,
+                    variable,
+                )?;
+                if let Some(model) = found.model {
+                    settings.model = model;
+                }
+                settings.base_url = found.base_url;
+                settings.api_key = found.api_key;
+                Ok(Self::from(settings))
+            }
+        }
+    };
+}
+
+pub(in crate::models) use {http_model, http_setters, provider};
 
 /// The settings of a provider's model in the environment.
 pub(in crate::models) struct Found {
