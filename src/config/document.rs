@@ -72,7 +72,25 @@ pub(super) struct Key {
     pub(super) place: Place,
 }
 
+impl Key {
+    pub(super) fn new(name: &str, place: Place) -> Self {
+        Self {
+            name: name.to_owned(),
+            place,
+        }
+    }
+}
+
 impl Node {
+    /// A text that stands in no file as such.
+    pub(super) fn text_at(text: &str, place: Place) -> Self {
+        let content = Content::Text(Text {
+            value: text.to_owned(),
+            substituted: false,
+        });
+        Self { place, content }
+    }
+
     /// The value under this key.
     pub(super) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|(_, value)| value)

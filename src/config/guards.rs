@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    document::{Content, Key, Node, Place, Text},
+    document::{Content, Key, Node, Place},
     fault::{Fault, FaultKind},
 };
 
@@ -78,7 +78,7 @@ pub(super) fn to_interceptors(team: &mut Node) -> Result<(), Fault> {
         }
         None => {
             let content = Content::List(guards);
-            sections.push((key("interceptors", place), Node { place, content }));
+            sections.push((Key::new("interceptors", place), Node { place, content }));
         }
     }
     Ok(())
@@ -99,16 +99,19 @@ fn interceptor(name: Key, mut settings: Node, uses: &Named) -> Result<Node, Faul
         );
         return wrong(key.place, message);
     }
-    fields.insert(0, (key("name", place), text("guard", place)));
-    fields.push((key("set", place), text(&name.name, place)));
+    fields.insert(0, (Key::new("name", place), Node::text_at("guard", place)));
+    fields.push((Key::new("set", place), Node::text_at(&name.name, place)));
     if let Some(agents) = uses.get(&name.name) {
         let agents = agents.iter().map(|(agent, points)| {
-            let points = points.iter().map(|point| text(point, place)).collect();
+            let points = points
+                .iter()
+                .map(|point| Node::text_at(point, place))
+                .collect();
             let content = Content::List(points);
-            (key(agent, place), Node { place, content })
+            (Key::new(agent, place), Node { place, content })
         });
         let content = Content::Mapping(agents.collect());
-        fields.push((key("agents", place), Node { place, content }));
+        fields.push((Key::new("agents", place), Node { place, content }));
     }
     Ok(settings)
 }
@@ -176,19 +179,4 @@ fn take(agent: &mut Node, uses: &mut Named, named: &mut Vec<(String, Place)>) ->
 
 fn wrong<T>(place: Place, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::new(FaultKind::WrongValue, place, message))
-}
-
-fn key(name: &str, place: Place) -> Key {
-    Key {
-        name: name.to_owned(),
-        place,
-    }
-}
-
-fn text(text: &str, place: Place) -> Node {
-    let content = Content::Text(Text {
-        value: text.to_owned(),
-        substituted: false,
-    });
-    Node { place, content }
 }

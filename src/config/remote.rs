@@ -1,7 +1,7 @@
 //! `remote:` in a team file: a member whose agent runs elsewhere.
 
 use super::{
-    document::{Content, Key, Node, Place, Text},
+    document::{Content, Key, Node},
     fault::{Fault, FaultKind},
 };
 
@@ -50,7 +50,7 @@ pub(super) fn to_tools(team: &mut Node) -> Result<(), Fault> {
         Some((_, tools)) => tools,
         None => {
             let content = Content::Mapping(Vec::new());
-            sections.push((key("tools", place), Node { place, content }));
+            sections.push((Key::new("tools", place), Node { place, content }));
             match sections.last_mut() {
                 Some((_, tools)) => tools,
                 None => return Ok(()),
@@ -122,30 +122,18 @@ fn take(agent: &mut Node, found: &mut Vec<(Key, Node)>) -> Result<(), Fault> {
     let is_own = |(key, _): &(Key, Node)| member.own.contains(&key.name.as_str());
     let (own, kept): (Vec<_>, Vec<_>) = fields.drain(..).partition(is_own);
     *fields = kept;
-    fields.push((key("kind", place), text(member.kind, place)));
-    let mut behavior = vec![(key("name", place), text(member.behavior, place))];
+    fields.push((Key::new("kind", place), Node::text_at(member.kind, place)));
+    let mut behavior = vec![(
+        Key::new("name", place),
+        Node::text_at(member.behavior, place),
+    )];
     behavior.extend(shared);
     behavior.extend(own);
-    let tools = Content::List(vec![text(&name, place)]);
+    let tools = Content::List(vec![Node::text_at(&name, place)]);
     let behavior = Content::Mapping(behavior);
     for (name, content) in [("behavior", behavior), ("tools", tools)] {
-        entries.push((key(name, place), Node { place, content }));
+        entries.push((Key::new(name, place), Node { place, content }));
     }
-    found.push((key(&name, place), settings));
+    found.push((Key::new(&name, place), settings));
     Ok(())
-}
-
-fn key(name: &str, place: Place) -> Key {
-    Key {
-        name: name.to_owned(),
-        place,
-    }
-}
-
-fn text(text: &str, place: Place) -> Node {
-    let content = Content::Text(Text {
-        value: text.to_owned(),
-        substituted: false,
-    });
-    Node { place, content }
 }

@@ -50,6 +50,23 @@ impl RunId {
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 
+    /// The beginning of an id as it is written, from hexadecimal digits with or without hyphens; `None` when no id begins
+    /// so.
+    pub fn prefix(digits: &str) -> Option<String> {
+        let digits: Vec<char> = digits.chars().filter(|c| *c != '-').collect();
+        if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
+            return None;
+        }
+        let mut written = String::new();
+        for (place, digit) in digits.into_iter().enumerate() {
+            if matches!(place, 8 | 12 | 16 | 20) {
+                written.push('-');
+            }
+            written.push(digit.to_ascii_lowercase());
+        }
+        Some(written)
+    }
+
     /// The first eight hexadecimal digits, for people.
     pub fn short(&self) -> String {
         self.0.simple().to_string()[..8].to_owned()

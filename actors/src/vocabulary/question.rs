@@ -67,6 +67,18 @@ impl Question {
         }
     }
 
+    /// The question in words, with its tool call and its options, for a person who has nothing else to look at.
+    pub fn in_words(&self) -> String {
+        let mut text = self.prompt.clone();
+        if let Some(call) = &self.call {
+            text.push_str(&format!("\n{} {}", call.name, call.arguments.text()));
+        }
+        if !self.options.is_empty() {
+            text.push_str(&format!(" ({})", self.options.join(", ")));
+        }
+        text
+    }
+
     /// The same question without what only the journal holds, as events and [`Run::questions`] give it.
     ///
     /// [`Run::questions`]: crate::actor::Run::questions

@@ -246,7 +246,7 @@ impl Readers {
             ));
         }
         if let Some(prefix) = &filter.prefix {
-            let Some(from) = hyphenated(prefix) else {
+            let Some(from) = RunId::prefix(prefix) else {
                 return Ok(Vec::new());
             };
             // The next character is a hexadecimal digit or a hyphen, which is less than "g".
@@ -508,23 +508,6 @@ impl Query {
         let plain = |value| -> &(dyn ToSql + Sync) { value };
         self.values.iter().map(|value| plain(&**value)).collect()
     }
-}
-
-/// The beginning of an id with its hyphens, from digits with or without hyphens; `None` if no id
-/// begins so.
-fn hyphenated(prefix: &str) -> Option<String> {
-    let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
-    if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut written = String::new();
-    for (place, digit) in digits.into_iter().enumerate() {
-        if matches!(place, 8 | 12 | 16 | 20) {
-            written.push('-');
-        }
-        written.push(digit.to_ascii_lowercase());
-    }
-    Some(written)
 }
 
 /// Checks one journal's chain.

@@ -350,7 +350,7 @@ fn runs_sql(filter: &RunFilter) -> Option<(String, Vec<Value>)> {
         values.extend([at.into(), after.run.to_string().into()]);
     }
     if let Some(prefix) = &filter.prefix {
-        let from = hyphenated(prefix)?;
+        let from = RunId::prefix(prefix)?;
         // After these digits come other digits or a hyphen, and all of them are less than "g".
         conditions.push("run >= ? AND run < ?");
         values.extend([from.clone().into(), format!("{from}g").into()]);
@@ -366,23 +366,6 @@ fn runs_sql(filter: &RunFilter) -> Option<(String, Vec<Value>)> {
         conditions.join(" AND ")
     );
     Some((sql, values))
-}
-
-/// The beginning of an id as it is written, from digits with or without hyphens; `None` when no id
-/// begins so.
-fn hyphenated(prefix: &str) -> Option<String> {
-    let digits: Vec<char> = prefix.chars().filter(|c| *c != '-').collect();
-    if digits.len() > 32 || !digits.iter().all(char::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut written = String::new();
-    for (place, digit) in digits.into_iter().enumerate() {
-        if matches!(place, 8 | 12 | 16 | 20) {
-            written.push('-');
-        }
-        written.push(digit.to_ascii_lowercase());
-    }
-    Some(written)
 }
 
 /// See `Index::sessions`. Names are in the order of their bytes, as SQLite compares text.

@@ -375,7 +375,13 @@ impl Memory {
     }
 
     pub(super) fn find_runs(&self, filter: &RunFilter) -> Vec<RunRow> {
-        let prefix = filter.prefix.as_ref().map(|prefix| plain_digits(prefix));
+        let prefix = match &filter.prefix {
+            None => String::new(),
+            Some(prefix) => match RunId::prefix(prefix) {
+                Some(prefix) => prefix,
+                None => return Vec::new(),
+            },
+        };
         let place = |run: &IndexedRun| (run.row.started_at, run.made);
         let after = filter.after.as_ref().map(|last| {
             let known = self.runs.get(&last.run);
@@ -398,9 +404,7 @@ impl Memory {
                     && filter.team.as_ref().is_none_or(|team| row.team == *team)
                     && (filter.statuses.is_empty() || filter.statuses.contains(&row.status))
                     && filter.since.is_none_or(|since| row.started_at >= since)
-                    && prefix
-                        .as_ref()
-                        .is_none_or(|prefix| plain_digits(&row.run.to_string()).starts_with(prefix))
+                    && (prefix.is_empty() || row.run.to_string().starts_with(&prefix))
             })
             .collect();
         found.sort_unstable_by_key(|run| place(run));
@@ -516,11 +520,6 @@ impl Mailbox {
 }
 
 /// The digits of an id without hyphens, in lower case.
-fn plain_digits(text: &str) -> String {
-    let digits = text.chars().filter(|c| *c != '-');
-    digits.map(|c| c.to_ascii_lowercase()).collect()
-}
-
 fn owned(journal: &JournalId, process: u64) -> StoreError {
     StoreError::Owned {
         journal: journal.clone(),

@@ -340,7 +340,7 @@ impl TaskReader {
         if !question.options.is_empty() {
             metadata.insert("ghostlight/options".to_owned(), json!(question.options));
         }
-        let mut message = self.words(format!("{run}/{operation}"), prompt(question));
+        let mut message = self.words(format!("{run}/{operation}"), question.in_words());
         message.metadata = Some(metadata);
         // The other questions follow when this one is answered.
         self.state = state;
@@ -376,16 +376,4 @@ impl TaskReader {
             metadata: None,
         }))
     }
-}
-
-/// A question as text for the client.
-fn prompt(question: &Question) -> String {
-    let mut text = question.prompt.clone();
-    if let Some(call) = &question.call {
-        text.push_str(&format!("\n{} {}", call.name, call.arguments.text()));
-    }
-    if !question.options.is_empty() {
-        text.push_str(&format!(" ({})", question.options.join(", ")));
-    }
-    text
 }

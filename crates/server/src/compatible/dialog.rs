@@ -256,7 +256,7 @@ pub(super) async fn finished(
                 }
                 match call {
                     Some(call) => calls.push((call_id(asker, operation), call)),
-                    None => prompts.push(prompt(&question)),
+                    None => prompts.push(question.in_words()),
                 }
             }
             let finish = match calls.is_empty() {
@@ -278,18 +278,6 @@ pub(super) async fn finished(
         finish,
         usage: spent.usage,
     })
-}
-
-/// A question as text for a person.
-fn prompt(question: &Question) -> String {
-    let mut text = question.prompt.clone();
-    if let Some(call) = &question.call {
-        text.push_str(&format!("\n{} {}", call.name, call.arguments.text()));
-    }
-    if !question.options.is_empty() {
-        text.push_str(&format!(" ({})", question.options.join(", ")));
-    }
-    text
 }
 
 /// The next piece of a stream.
