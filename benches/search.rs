@@ -279,11 +279,9 @@ fn fts5(file: &Path, rows: &[String]) -> rusqlite::Connection {
 /// Reads the folder into an index in a new file.
 fn indexed(runtime: &Runtime, texts: &Texts, file: PathBuf, vectors: bool) -> Index {
     let embedder = vectors.then(|| LexicalEmbedder::new(DIMENSION).into());
-    let options = SyncOptions {
-        // Each section is a chunk of its own.
-        chunker: Chunker::text(700),
-        ..SyncOptions::default()
-    };
+    let mut options = SyncOptions::default();
+    // Each section is a chunk of its own.
+    options.chunker = Chunker::text(700);
     runtime.block_on(async {
         let index = Index::open(file, embedder).await.unwrap();
         let report = index.sync(&texts.folder, &options, |_| {}).await.unwrap();

@@ -380,11 +380,13 @@ mod docs_search {
                 .unwrap_err()
                 .to_string()
         };
-        assert!(refused(|limits| limits.files = 1).contains("more than 1 Markdown files"));
-        assert!(refused(|limits| limits.file_bytes = 40).contains("runs.md: more than 40 bytes"));
-        assert!(refused(|limits| limits.total_bytes = 90).contains("bytes in all files"));
-        assert!(refused(|limits| limits.depth = 1).contains("folders inside each other"));
-        assert!(refused(|limits| limits.index_bytes = 400).contains("bytes of passages"));
+        assert!(refused(|limits| limits.max_files = 1).contains("more than 1 Markdown files"));
+        assert!(
+            refused(|limits| limits.max_file_bytes = 40).contains("runs.md: more than 40 bytes")
+        );
+        assert!(refused(|limits| limits.max_total_bytes = 90).contains("bytes in all files"));
+        assert!(refused(|limits| limits.max_depth = 1).contains("folders inside each other"));
+        assert!(refused(|limits| limits.max_index_bytes = 400).contains("bytes of passages"));
         let missing = DocsSearch::open(folder.0.join("nowhere")).unwrap_err();
         assert!(matches!(missing, DocsSearchError::Io { .. }));
         folder.file("empty/a.md", "# Only a heading\n");

@@ -40,8 +40,8 @@ impl Default for FunctionCalling {
         Self {
             max_steps: None,
             completion: FinishMode::Text,
-            max_empty_turns: limits.empty_turns,
-            max_repairs: limits.repairs,
+            max_empty_turns: limits.max_empty_turns,
+            max_repairs: limits.max_repairs,
         }
     }
 }
@@ -56,8 +56,8 @@ impl Checked for FunctionCalling {
 impl FunctionCalling {
     pub(crate) fn limits(&self, cx: &RunContext) -> LoopOptions {
         LoopOptions {
-            empty_turns: self.max_empty_turns,
-            repairs: self.max_repairs,
+            max_empty_turns: self.max_empty_turns,
+            max_repairs: self.max_repairs,
             ..LoopOptions::of(cx, self.max_steps)
         }
     }

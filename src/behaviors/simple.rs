@@ -27,7 +27,7 @@ pub struct Simple {
 impl Default for Simple {
     fn default() -> Self {
         Self {
-            max_repairs: LoopOptions::default().repairs,
+            max_repairs: LoopOptions::default().max_repairs,
         }
     }
 }
@@ -41,9 +41,9 @@ impl Behavior for Simple {
 
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let limits = LoopOptions {
-            steps: (1 + FURTHER_CALLS).saturating_add(self.max_repairs),
-            empty_turns: 1,
-            repairs: self.max_repairs,
+            max_steps: (1 + FURTHER_CALLS).saturating_add(self.max_repairs),
+            max_empty_turns: 1,
+            max_repairs: self.max_repairs,
             ..LoopOptions::default()
         };
         let mut agent = AgentLoop::new(&cx)?

@@ -418,11 +418,9 @@ impl IndexedFolder {
         if !(0.0..=1.0).contains(&settings.diversity) {
             return Err("diversity: it is a number from 0 to 1".to_owned());
         }
-        let mut options = SyncOptions {
-            readers,
-            exclude: settings.exclude.clone(),
-            ..SyncOptions::default()
-        };
+        let mut options = SyncOptions::default();
+        options.readers = readers;
+        options.exclude.clone_from(&settings.exclude);
         let cut = settings.chunks.apply(&mut options);
         cut.map_err(|error| format!("chunks: {error}"))?;
         Ok(Self(Arc::new(Inner {

@@ -122,7 +122,7 @@ impl Source for WebPages {
             held: None,
             metadata: Default::default(),
         });
-        Ok(entries.take(options.files).collect())
+        Ok(entries.take(options.max_files).collect())
     }
 
     async fn read(

@@ -104,7 +104,7 @@ impl DocsPassage {
         source
     }
 
-    /// Its share of [`DocsOptions::index_bytes`].
+    /// Its share of [`DocsOptions::max_index_bytes`].
     fn bytes(&self) -> u64 {
         let parts = std::iter::once(&self.file).chain(self.headings.iter());
         let path: usize = parts.map(|part| part.len()).sum();
@@ -117,27 +117,27 @@ impl DocsPassage {
 #[non_exhaustive]
 pub struct DocsOptions {
     /// The most Markdown files.
-    pub files: usize,
+    pub max_files: usize,
     /// The largest file, in bytes.
-    pub file_bytes: u64,
+    pub max_file_bytes: u64,
     /// All files together, in bytes.
-    pub total_bytes: u64,
+    pub max_total_bytes: u64,
     /// How deep folders may nest.
-    pub depth: usize,
+    pub max_depth: usize,
     /// All passages together, in bytes: of each its text, the last 120 bytes of its file and
     /// headings, and 100 for what it takes itself. The index takes at most some 40 times as much, for
     /// words that never come again, and usually as much again.
-    pub index_bytes: u64,
+    pub max_index_bytes: u64,
 }
 
 impl Default for DocsOptions {
     fn default() -> Self {
         Self {
-            files: 5000,
-            file_bytes: 2 << 20,
-            total_bytes: 64 << 20,
-            depth: 16,
-            index_bytes: 128 << 20,
+            max_files: 5000,
+            max_file_bytes: 2 << 20,
+            max_total_bytes: 64 << 20,
+            max_depth: 16,
+            max_index_bytes: 128 << 20,
         }
     }
 }
@@ -213,10 +213,14 @@ impl DocsSearch {
         let mut passages = Vec::new();
         let chunker = Chunker::markdown(MAX_PASSAGE_CHARS);
         for path in markdown_files(&root, limits)? {
-            let text = read(&path, &root, limits.file_bytes)?;
+            let text = read(&path, &root, limits.max_file_bytes)?;
             total_bytes += text.len() as u64;
-            if total_bytes > limits.total_bytes {
-                return Err(too_large(&root, limits.total_bytes, "bytes in all files"));
+            if total_bytes > limits.max_total_bytes {
+                return Err(too_large(
+                    &root,
+                    limits.max_total_bytes,
+                    "bytes in all files",
+                ));
             }
             let file: Arc<str> = relative(&path, &root).into();
             for passage in chunker.chunks(&text) {
@@ -227,9 +231,9 @@ impl DocsSearch {
                     text: passage.text,
                 };
                 index_bytes += passage.bytes();
-                if index_bytes > limits.index_bytes {
+                if index_bytes > limits.max_index_bytes {
                     let unit = "bytes of passages, each with its headings";
-                    return Err(too_large(&root, limits.index_bytes, unit));
+                    return Err(too_large(&root, limits.max_index_bytes, unit));
                 }
                 passages.push(passage);
             }
@@ -326,10 +330,10 @@ fn markdown_files(root: &Path, limits: DocsOptions) -> Result<Vec<PathBuf>, Docs
     let mut files = Vec::new();
     let mut folders = vec![(root.to_owned(), 1)];
     while let Some((folder, depth)) = folders.pop() {
-        if depth > limits.depth {
+        if depth > limits.max_depth {
             return Err(too_large(
                 &folder,
-                limits.depth as u64,
+                limits.max_depth as u64,
                 "folders inside each other",
             ));
         }
@@ -347,8 +351,8 @@ fn markdown_files(root: &Path, limits: DocsOptions) -> Result<Vec<PathBuf>, Docs
                 files.push(path);
             }
         }
-        if files.len() > limits.files {
-            return Err(too_large(root, limits.files as u64, "Markdown files"));
+        if files.len() > limits.max_files {
+            return Err(too_large(root, limits.max_files as u64, "Markdown files"));
         }
     }
     files.sort();

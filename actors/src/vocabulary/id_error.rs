@@ -1,5 +1,7 @@
 //! The form of all identifiers: texts, or an error.
 
+use crate::safety::cut;
+
 /// A text that is not the identifier that it should be.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("expected {expected}, found {found:?}")]
@@ -10,7 +12,7 @@ pub struct IdError {
 
 impl IdError {
     pub(crate) fn new(expected: &'static str, found: &str) -> Self {
-        let found = found.chars().take(80).collect();
+        let found = cut(found, 80).into_owned();
         Self { expected, found }
     }
 }

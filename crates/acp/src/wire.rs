@@ -30,6 +30,7 @@ const MAX_ID_BYTES: usize = 256;
 /// An error of JSON-RPC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} ({code})")]
+#[non_exhaustive]
 pub struct RpcError {
     /// The code: of JSON-RPC, or of the protocol.
     pub code: i64,
@@ -85,6 +86,7 @@ impl RpcError {
 
 /// Why a request has no result.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The other side answered with an error.
     #[error("the other side refuses: {0}")]

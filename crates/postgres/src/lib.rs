@@ -63,7 +63,7 @@ pub use self::{
 pub struct Options {
     /// The schema of the tables, created if it does not exist. Small letters, digits and underscores.
     pub schema: String,
-    /// The most concurrent reads, each with its own connection; at least 1.
+    /// How many reads may run at once, each with a connection of its own; at least 1.
     pub readers: usize,
     /// How long a frozen or disconnected process keeps its journals, in milliseconds; at least 300. A dead one keeps none.
     pub lease_ms: u64,

@@ -26,7 +26,7 @@ pub struct ServerOptions {
     /// How long a client may stop reading before its connection is closed. 60 seconds.
     pub stall: Duration,
     /// The longest that a request waits for the end of a run. 10 minutes.
-    pub wait: Duration,
+    pub max_wait: Duration,
     /// The pause after which a silent event stream sends a sign of life. 15 seconds.
     pub heartbeat: Duration,
     /// How long requests that are under way may take to end when the server stops. 5 seconds.
@@ -44,7 +44,7 @@ impl Default for ServerOptions {
             max_subject_requests: 128,
             max_unverified_bytes: 32 << 20,
             stall: Duration::from_secs(60),
-            wait: Duration::from_secs(600),
+            max_wait: Duration::from_secs(600),
             heartbeat: Duration::from_secs(15),
             shutdown: Duration::from_secs(5),
         }

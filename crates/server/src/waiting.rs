@@ -36,7 +36,7 @@ pub(crate) async fn wait(
     most: Duration,
     answered: &[Answered],
 ) -> Result<Waited, Problem> {
-    let most = most.min(state.limits.wait);
+    let most = most.min(state.limits.max_wait);
     tokio::select! {
         biased;
         ended = run.outcome_and_spent() => {
@@ -55,7 +55,7 @@ pub(crate) async fn wait_for_end(
     run: &Run,
     answered: &[Answered],
 ) -> Result<Waited, Problem> {
-    match wait(state, run, state.limits.wait, answered).await? {
+    match wait(state, run, state.limits.max_wait, answered).await? {
         Waited::GoesOn => {
             let detail = format!(
                 "run {} is still under way; follow it at /api/v1/runs/{}/events",

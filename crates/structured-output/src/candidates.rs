@@ -111,7 +111,7 @@ impl Scan<'_, '_> {
         match container::read(self.cursor, self.limits, self.fence.is_some())? {
             Attempt::Nothing(resume) => self.cursor.at = resume,
             Attempt::Value(reading) => {
-                let limit = self.limits.values;
+                let limit = self.limits.max_values;
                 if self.found.len() >= limit {
                     return Err(JsonError::TooManyValues {
                         at: reading.span.start,

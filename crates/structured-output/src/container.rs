@@ -34,7 +34,7 @@ pub(super) fn read(
     let start = cursor.at;
     let mut reader = Reader {
         cursor,
-        depth: limits.depth.min(MAX_DEPTH),
+        depth: limits.max_depth.min(MAX_DEPTH),
         is_fenced,
         stack: Vec::new(),
         arrays: 0,

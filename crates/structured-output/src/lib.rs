@@ -208,10 +208,10 @@ fn tolerant(text: &str, limits: &ReadOptions) -> Result<Vec<Candidate>, JsonErro
 }
 
 fn check_length(text: &str, limits: &ReadOptions) -> Result<(), JsonError> {
-    if text.len() > limits.bytes {
+    if text.len() > limits.max_bytes {
         return Err(JsonError::TooLong {
             bytes: text.len(),
-            limit: limits.bytes,
+            limit: limits.max_bytes,
         });
     }
     Ok(())
@@ -219,7 +219,7 @@ fn check_length(text: &str, limits: &ReadOptions) -> Result<(), JsonError> {
 
 /// The value that `serde_json` reads, if it succeeds within the limits.
 fn strict(text: &str, limits: &ReadOptions) -> Option<Reading> {
-    if limits.depth < STRICT_DEPTH || limits.values == 0 || may_lose_digits(text) {
+    if limits.max_depth < STRICT_DEPTH || limits.max_values == 0 || may_lose_digits(text) {
         return None;
     }
     let value = serde_json::from_str(text).ok()?;

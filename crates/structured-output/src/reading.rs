@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-/// The deepest nesting that [`ReadOptions::depth`] may allow.
+/// The deepest nesting that [`ReadOptions::max_depth`] may allow.
 ///
 /// A [`Value`] is dropped, cloned and printed recursively, so a deeper one could overflow the stack
 /// of any user, however carefully it was read.
@@ -17,21 +17,22 @@ pub const MAX_REPAIRS: usize = 1_000;
 
 /// Limits on a text; beyond them it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// The longest text, in bytes. Default: 8 MiB.
-    pub bytes: usize,
+    pub max_bytes: usize,
     /// The deepest nesting of arrays and objects; at most [`MAX_DEPTH`]. Default: 128.
-    pub depth: usize,
+    pub max_depth: usize,
     /// How many separate JSON values the text may hold. Default: 65,536.
-    pub values: usize,
+    pub max_values: usize,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
         Self {
-            bytes: 8 * 1024 * 1024,
-            depth: 128,
-            values: 65_536,
+            max_bytes: 8 * 1024 * 1024,
+            max_depth: 128,
+            max_values: 65_536,
         }
     }
 }
@@ -127,7 +128,7 @@ pub enum JsonError {
         /// Where the block opens, in bytes.
         at: usize,
     },
-    /// Arrays and objects are nested beyond [`ReadOptions::depth`].
+    /// Arrays and objects are nested beyond [`ReadOptions::max_depth`].
     #[error("JSON is nested deeper than {limit} levels at byte {at}: ask for a flatter shape")]
     TooDeep {
         /// Where the first level beyond the limit opens, in bytes.
@@ -135,7 +136,7 @@ pub enum JsonError {
         /// The limit.
         limit: usize,
     },
-    /// The text is longer than [`ReadOptions::bytes`].
+    /// The text is longer than [`ReadOptions::max_bytes`].
     #[error("the text has {bytes} bytes, more than the {limit} that may be read")]
     TooLong {
         /// The length of the text.
@@ -143,7 +144,7 @@ pub enum JsonError {
         /// The limit.
         limit: usize,
     },
-    /// The text holds more values than [`ReadOptions::values`].
+    /// The text holds more values than [`ReadOptions::max_values`].
     #[error("the text holds more than {limit} JSON values; the next one begins at byte {at}")]
     TooManyValues {
         /// Where the first value beyond the limit begins, in bytes.

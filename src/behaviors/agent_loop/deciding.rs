@@ -62,13 +62,13 @@ impl AgentLoop<'_> {
         }
         if self.turn.cut.is_some() {
             self.counts.unreadable_turns += 1;
-            if self.counts.unreadable_turns > self.rules.limits.unreadable_turns {
+            if self.counts.unreadable_turns > self.rules.limits.max_unreadable_turns {
                 return Ok(Some(self.stop(StopReason::Truncated)));
             }
         }
         if acted.rejected {
             self.counts.repairs += 1;
-            if self.counts.repairs > self.rules.limits.repairs {
+            if self.counts.repairs > self.rules.limits.max_repairs {
                 let reason = format!("the tool {FINISH_TOOL:?} was called wrongly too often");
                 return Ok(Some(self.stop(StopReason::GaveUp(reason))));
             }
@@ -92,7 +92,7 @@ impl AgentLoop<'_> {
         };
         self.cx
             .emit("answer_rejected", &serde_json::json!({ "reason": reason }));
-        if self.counts.repairs >= self.rules.limits.repairs {
+        if self.counts.repairs >= self.rules.limits.max_repairs {
             let reason = format!("the answer does not fit its schema: {reason}");
             return Ok(Some(self.stop(StopReason::GaveUp(reason))));
         }
@@ -187,7 +187,7 @@ impl AgentLoop<'_> {
 
     fn idle(&mut self, nudge: &str, reason: impl FnOnce(u32) -> StopReason) -> Option<Outcome> {
         self.counts.empty_turns += 1;
-        if self.counts.empty_turns >= self.rules.limits.empty_turns {
+        if self.counts.empty_turns >= self.rules.limits.max_empty_turns {
             return Some(self.stop(reason(self.counts.empty_turns)));
         }
         self.say(nudge);
@@ -196,7 +196,7 @@ impl AgentLoop<'_> {
 
     fn unreadable(&mut self, feedback: String) -> Option<Outcome> {
         self.counts.unreadable_turns += 1;
-        if self.counts.unreadable_turns > self.rules.limits.unreadable_turns {
+        if self.counts.unreadable_turns > self.rules.limits.max_unreadable_turns {
             let turns = self.counts.unreadable_turns;
             let reason = format!("{turns} answers in a row could not be read: {feedback}");
             return Some(self.stop(StopReason::GaveUp(reason)));

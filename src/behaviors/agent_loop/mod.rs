@@ -238,9 +238,9 @@ impl AgentLoop<'_> {
     /// # Errors
     /// The errors that the run fails with. Limits and budgets are outcomes.
     pub async fn step(&mut self) -> Result<Option<Outcome>, AgentError> {
-        if self.counts.steps >= self.rules.limits.steps {
+        if self.counts.steps >= self.rules.limits.max_steps {
             return Ok(Some(
-                self.stop(StopReason::MaxSteps(self.rules.limits.steps)),
+                self.stop(StopReason::MaxSteps(self.rules.limits.max_steps)),
             ));
         }
         match self.try_step().await {

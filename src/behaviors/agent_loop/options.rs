@@ -5,16 +5,17 @@ use ghostlight_actors::run::RunContext;
 /// The limits of an [`AgentLoop`](super::AgentLoop). A loop that reaches one stops with a typed
 /// reason and its partial answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct LoopOptions {
     /// The most steps: model calls with their tool calls.
-    pub steps: u32,
+    pub max_steps: u32,
     /// The most turns in a row without progress: empty turns, and turns without the finishing tool
     /// if [`FinishMode::Tool`](super::FinishMode::Tool) requires it.
-    pub empty_turns: u32,
+    pub max_empty_turns: u32,
     /// The most turns in a row that cannot be parsed, or that end in a call that was cut off.
-    pub unreadable_turns: u32,
+    pub max_unreadable_turns: u32,
     /// How often an answer that does not fit its schema is returned for correction.
-    pub repairs: u32,
+    pub max_repairs: u32,
 }
 
 impl LoopOptions {
@@ -24,7 +25,7 @@ impl LoopOptions {
     /// The default limits, with this limit on steps.
     pub fn of_steps(steps: u32) -> Self {
         Self {
-            steps,
+            max_steps: steps,
             ..Self::default()
         }
     }
@@ -40,10 +41,10 @@ impl LoopOptions {
 impl Default for LoopOptions {
     fn default() -> Self {
         Self {
-            steps: Self::DEFAULT_STEPS,
-            empty_turns: 3,
-            unreadable_turns: 3,
-            repairs: 3,
+            max_steps: Self::DEFAULT_STEPS,
+            max_empty_turns: 3,
+            max_unreadable_turns: 3,
+            max_repairs: 3,
         }
     }
 }

@@ -75,9 +75,9 @@ impl Default for React {
         let limits = LoopOptions::default();
         Self {
             max_steps: None,
-            max_parse_failures: limits.unreadable_turns,
-            max_empty_turns: limits.empty_turns,
-            max_repairs: limits.repairs,
+            max_parse_failures: limits.max_unreadable_turns,
+            max_empty_turns: limits.max_empty_turns,
+            max_repairs: limits.max_repairs,
             prompt: PROTOCOL.into(),
         }
     }
@@ -98,9 +98,9 @@ impl Behavior for React {
 
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let limits = LoopOptions {
-            empty_turns: self.max_empty_turns,
-            unreadable_turns: self.max_parse_failures,
-            repairs: self.max_repairs,
+            max_empty_turns: self.max_empty_turns,
+            max_unreadable_turns: self.max_parse_failures,
+            max_repairs: self.max_repairs,
             ..LoopOptions::of(&cx, self.max_steps)
         };
         let protocol = TextProtocol(self.prompt.clone());

@@ -58,7 +58,7 @@ pub struct Options {
     pub busy_timeout_ms: u64,
     /// How many reads may run at once, each with a connection of its own; at least 1.
     pub readers: usize,
-    /// The largest file, in bytes, whose indexes are compared with their tables when it is opened.
+    /// The size in bytes up to which a file's indexes are compared with their tables when it is opened.
     /// This takes some 3 ms for a megabyte.
     pub full_check_bytes: u64,
     /// How long the anchor may stay behind the last commit, in milliseconds; at most 1000.

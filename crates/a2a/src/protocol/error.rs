@@ -114,6 +114,7 @@ impl ErrorCode {
 /// Why a request is refused or fails.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
+#[non_exhaustive]
 pub struct ProtocolError {
     /// The kind of the error.
     pub code: ErrorCode,

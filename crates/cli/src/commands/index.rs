@@ -166,7 +166,7 @@ async fn single(
     options: &SyncOptions,
 ) -> Result<(), Failure> {
     if let Some(name) = &arguments.add {
-        let text = io::read_to_string(io::stdin().take(options.file_bytes))?;
+        let text = io::read_to_string(io::stdin().take(options.max_file_bytes))?;
         let document = NewDocument::text(ADDED, name, text);
         let row = index.put(document, options).await.map_err(failure)?;
         super::note(&format!("{name}: {} bytes indexed", row.bytes));
@@ -193,25 +193,18 @@ struct Sources {
 
 impl Sources {
     fn of(arguments: &IndexArguments) -> Result<Self, Failure> {
-        let mut unfiltered = SyncOptions {
-            readers: readers(),
-            exclude: arguments.exclude.clone(),
-            ..SyncOptions::default()
-        };
+        let mut unfiltered = SyncOptions::default();
+        unfiltered.readers = readers();
+        unfiltered.exclude.clone_from(&arguments.exclude);
         let mut cut = ChunkSpec::default();
         cut.size = arguments.chunk_size.unwrap_or(cut.size);
         cut.overlap = arguments.overlap;
         cut.by = arguments.chunk_by.map(Structure::from);
         cut.apply(&mut unfiltered).map_err(Failure::Usage)?;
-        let filter = Filter {
-            endings: arguments.only.clone(),
-            ..Filter::default()
-        };
+        let mut filtered = unfiltered.clone();
+        filtered.filter.endings.clone_from(&arguments.only);
         Ok(Self {
-            filtered: SyncOptions {
-                filter,
-                ..unfiltered.clone()
-            },
+            filtered,
             unfiltered,
             pages: pages(arguments)?,
         })

@@ -32,10 +32,8 @@ async fn files_of_a_kind_are_read_by_a_tool_of_a_server_and_its_failures_are_tho
     let readers = Readers::default()
         .with(reader("echo", ".LAMP"))
         .with(reader("fail", "wet"));
-    let options = SyncOptions {
-        readers,
-        ..SyncOptions::default()
-    };
+    let mut options = SyncOptions::default();
+    options.readers = readers;
     let index = Index::in_memory(None).await.unwrap();
     let report = index.sync(folder.path(), &options, |_| {}).await.unwrap();
     assert_eq!(report.indexed, 2, "{report:?}");

@@ -57,6 +57,7 @@ pub enum ServerSpecError {
 /// Why a server is not connected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the MCP server {server:?} is not connected: {reason}")]
+#[non_exhaustive]
 pub struct ConnectError {
     /// The server.
     pub server: String,

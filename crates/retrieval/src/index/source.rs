@@ -36,7 +36,7 @@ pub trait Source: Send + Sync + 'static {
         options: &SyncOptions,
     ) -> impl Future<Output = Result<Vec<SourceEntry>, IndexError>> + Send;
 
-    /// Reads an entry that does not contain its bytes, at most [`SyncOptions::file_bytes`] of them. `tag` is the tag with
+    /// Reads an entry that does not contain its bytes, at most [`SyncOptions::max_file_bytes`] of them. `tag` is the tag with
     /// which the document that the index holds was read.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Source for Folder {
         _: Option<&str>,
         options: &SyncOptions,
     ) -> Result<Reading, ReaderError> {
-        let (folder, name, limit) = (self.0.clone(), entry.name.clone(), options.file_bytes);
+        let (folder, name, limit) = (self.0.clone(), entry.name.clone(), options.max_file_bytes);
         let read = blocking(move || walk::read(&folder.join(name), &folder, limit)).await;
         let failed = |error: String| ReaderError::Failed(error);
         let read = read.map_err(|error| failed(error.to_string()))?;
@@ -314,16 +314,16 @@ impl RowEntries {
         if !self.options.filter.admits(&self.source, &name) {
             return Ok(());
         }
-        if self.entries.len() == self.options.files {
+        if self.entries.len() == self.options.max_files {
             return Err(format!(
                 "the query gives more than {} rows; narrow it or raise the bound",
-                self.options.files
+                self.options.max_files
             ));
         }
         if !self.names.insert(name.clone()) {
             return Err(format!("the name {name:?} stands in two rows"));
         }
-        let fits = text.len() as u64 <= self.options.file_bytes;
+        let fits = text.len() as u64 <= self.options.max_file_bytes;
         self.bytes += if fits { text.len() } else { 0 };
         if self.bytes > MAX_ROWS_BYTES {
             return Err(format!(

@@ -26,6 +26,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// The options of a sync.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SyncOptions {
     /// The readers of files. Files that no reader accepts are skipped.
     pub readers: Readers,
@@ -40,11 +41,11 @@ pub struct SyncOptions {
     /// Patterns of files and folders that are left out, as in a `.gitignore`: `drafts/`, `*.tmp`. They hold for folders.
     pub exclude: Vec<String>,
     /// The most files of a folder, or rows of a database.
-    pub files: usize,
+    pub max_files: usize,
     /// The most bytes of a file; a larger one counts as failed.
-    pub file_bytes: u64,
+    pub max_file_bytes: u64,
     /// The deepest nesting of folders.
-    pub depth: usize,
+    pub max_depth: usize,
 }
 
 impl Default for SyncOptions {
@@ -56,9 +57,9 @@ impl Default for SyncOptions {
             enricher: None,
             filter: Filter::default(),
             exclude: Vec::new(),
-            files: 100_000,
-            file_bytes: 32 << 20,
-            depth: 32,
+            max_files: 100_000,
+            max_file_bytes: 32 << 20,
+            max_depth: 32,
         }
     }
 }
@@ -277,8 +278,8 @@ impl Index {
             cut: options.cut(),
             status: DocumentStatus::Indexed,
         };
-        if entry.bytes > options.file_bytes {
-            let error = format!("it is larger than {} bytes", options.file_bytes);
+        if entry.bytes > options.max_file_bytes {
+            let error = format!("it is larger than {} bytes", options.max_file_bytes);
             return Ok(failed(row, error, true));
         }
         let bytes = match entry.held.take() {

@@ -33,7 +33,7 @@ pub(super) fn files(
         .overrides(excluded)
         .follow_links(false)
         .require_git(false)
-        .max_depth(Some(options.depth))
+        .max_depth(Some(options.max_depth))
         .build();
     let mut files = Vec::new();
     for entry in walk {
@@ -60,10 +60,10 @@ pub(super) fn files(
             // The entry is gone.
             continue;
         };
-        if files.len() == options.files {
+        if files.len() == options.max_files {
             return Err(failed(format!(
                 "it holds more than {} files that can be read; name a smaller folder or raise the bound",
-                options.files
+                options.max_files
             )));
         }
         let modified = found

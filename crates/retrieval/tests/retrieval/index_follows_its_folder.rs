@@ -94,10 +94,8 @@ async fn a_document_that_fails_is_told_and_fails_alone() {
     folder.write("bad.txt", b"\x00\x01");
     folder.write("large.txt", "x".repeat(1000));
     let index = Index::open(folder.index(), None).await.unwrap();
-    let options = SyncOptions {
-        file_bytes: 999,
-        ..SyncOptions::default()
-    };
+    let mut options = SyncOptions::default();
+    options.max_file_bytes = 999;
     let mut told = Vec::new();
     let report = index
         .sync(folder.docs(), &options, |progress| told.push(progress))
@@ -168,10 +166,8 @@ async fn what_may_go_well_later_is_tried_again() {
     folder.write("a.txt", "text");
     let index = Index::open(folder.index(), None).await.unwrap();
     let left = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(2));
-    let options = SyncOptions {
-        readers: Readers::none().with(Shaky(left.clone())),
-        ..SyncOptions::default()
-    };
+    let mut options = SyncOptions::default();
+    options.readers = Readers::none().with(Shaky(left.clone()));
     let report = index.sync(folder.docs(), &options, |_| {}).await.unwrap();
     assert_eq!((report.indexed, report.failed.len()), (1, 0));
     // After three attempts it is left for the next sync.

@@ -121,10 +121,8 @@ async fn a_text_that_is_too_large_fails_alone() {
     let folder = Folder::new("rows-large");
     let (path, _database) = database(&folder);
     let index = Index::open(folder.index(), None).await.unwrap();
-    let options = SyncOptions {
-        file_bytes: 38,
-        ..SyncOptions::default()
-    };
+    let mut options = SyncOptions::default();
+    options.max_file_bytes = 38;
     let rows = Rows::new(&path, SELECT);
     let report = index.sync_from(&rows, &options, |_| {}).await.unwrap();
     assert_eq!(report.indexed, 1);

@@ -223,7 +223,7 @@ impl Agent {
             .session(&self.team, &key)
             .map_err(|problem| refused(&problem))?;
         let said = self.asked.say(&session, turn);
-        let said = tokio::time::timeout(self.asked.state.limits.wait, said).await;
+        let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;
         let run = match said {
             Ok(Ok(run)) => run,
             Ok(Err(unsaid)) => return Err(refused(&unsaid.into())),
@@ -313,7 +313,7 @@ impl Agent {
             biased;
             result = waiting => result?,
             // The client gets the task as it is now, and looks at it again later.
-            () = tokio::time::sleep(self.asked.state.limits.wait) => {}
+            () = tokio::time::sleep(self.asked.state.limits.max_wait) => {}
             () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
         }
         Ok(begun.task)
@@ -334,7 +334,7 @@ impl Agent {
         tokio::select! {
             biased;
             quiet = run.quiet() => drop(quiet.map_err(failed)?),
-            () = tokio::time::sleep(self.asked.state.limits.wait.min(Duration::from_secs(60))) => {}
+            () = tokio::time::sleep(self.asked.state.limits.max_wait.min(Duration::from_secs(60))) => {}
             () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
         }
         let row = run.status().await.map_err(failed)?;

@@ -167,7 +167,7 @@ impl Thread {
     /// Says a turn.
     async fn say(mut self, turn: Turn) -> Result<Following, Refusal> {
         let said = self.asked.say(&self.session, turn);
-        let said = tokio::time::timeout(self.asked.state.limits.wait, said).await;
+        let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;
         let run = match said {
             Ok(Ok(run)) => run,
             Ok(Err(Unsaid::Problem(problem))) => return Err(problem.into()),

@@ -16,7 +16,7 @@ fn steps_per_byte(text: &str) -> f64 {
     let _ = candidates::find(
         &mut cursor,
         &ReadOptions {
-            depth: MAX_DEPTH,
+            max_depth: MAX_DEPTH,
             ..ReadOptions::default()
         },
     );
@@ -68,7 +68,7 @@ fn depth_is_what_the_limit_says() {
         })
     );
     let shallow = ReadOptions {
-        depth: 3,
+        max_depth: 3,
         ..ReadOptions::default()
     };
     assert!(read_within(&nested(3), &shallow).is_ok());
@@ -77,7 +77,7 @@ fn depth_is_what_the_limit_says() {
         Err(JsonError::TooDeep { at: 3, limit: 3 })
     );
     let boundless = ReadOptions {
-        depth: usize::MAX,
+        max_depth: usize::MAX,
         ..ReadOptions::default()
     };
     assert!(read_within(&nested(MAX_DEPTH), &boundless).is_ok());
@@ -87,8 +87,8 @@ fn depth_is_what_the_limit_says() {
 #[test]
 fn length_and_number_of_values_are_limited() {
     let limits = ReadOptions {
-        bytes: 10,
-        values: 2,
+        max_bytes: 10,
+        max_values: 2,
         ..ReadOptions::default()
     };
     assert_eq!(
