@@ -282,6 +282,8 @@ mod guide {
     struct PeopleInTheLoop;
     #[doc = include_str!("../docs/guide/what-survives-a-crash.md")]
     struct WhatSurvivesACrash;
+    #[doc = include_str!("../docs/guide/supervision.md")]
+    struct Supervision;
     #[doc = include_str!("../docs/guide/serving.md")]
     struct Serving;
     #[cfg(feature = "a2a")]
