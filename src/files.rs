@@ -62,7 +62,7 @@ pub fn open_regular(options: &OpenOptions, path: &Path) -> io::Result<File> {
     open(options.clone(), path, false)
 }
 
-/// Reads a regular file of at most so many bytes; a link to one is followed.
+/// Reads a regular file of at most this many bytes; a link to one is followed.
 ///
 /// # Errors
 /// `InvalidInput` if it is not a regular file, `FileTooLarge`; otherwise the error of reading.
@@ -81,7 +81,7 @@ pub fn read_at_most(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads a regular file of at most so many bytes as text.
+/// Reads a regular file of at most this many bytes as text.
 ///
 /// # Errors
 /// As [`read_at_most`], and `InvalidData` if it is not UTF-8.

@@ -8,7 +8,7 @@ use super::{
 };
 
 impl TeamFile {
-    /// The file with another text of an agent under this key: `value` gives it as YAML, whose lines stand behind so many
+    /// The file with another text of an agent under this key: `value` gives it as YAML, whose lines stand behind this many
     /// spaces. `None` where the agent is not written in lines, such as in JSON or within `{}`; whoever uses the result reads
     /// it again to see whether it says what it should.
     pub fn with_text(

@@ -122,7 +122,7 @@ impl<'a> Draft<'a> {
         Cow::Owned(bare)
     }
 
-    /// The message in the place of what this layout leaves out, and the place of the first after it.
+    /// The message instead of what this layout leaves out, and the place of the first after it.
     fn begun(&self, layout: &Layout) -> (Option<Message>, usize) {
         self.view.begun(&self.shown(layout), self.failures())
     }

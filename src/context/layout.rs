@@ -259,7 +259,7 @@ impl View {
         kept
     }
 
-    /// The message in the place of what is left out, and the place of the first message after it.
+    /// The message instead of what is left out, and the place of the first message after it.
     pub(super) fn begun(&self, layout: &Layout, failures: usize) -> (Option<Message>, usize) {
         let cut = layout.cut.min(self.messages.len());
         let mut parts = self.head(layout, cut, failures);

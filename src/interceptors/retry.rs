@@ -31,7 +31,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// At most so many attempts, the first included.
+    /// At most this many attempts, the first included.
     pub fn attempts(attempts: u32) -> Self {
         Self {
             attempts,

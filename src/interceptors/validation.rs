@@ -126,7 +126,7 @@ impl Validation {
         }
     }
 
-    /// A message with a note in the place of each text that was refused before; `None` where there is none. Answers of the
+    /// A message with a note instead of each text that was refused before; `None` where there is none. Answers of the
     /// model were validated when they were given.
     fn without_refused(
         &self,
@@ -150,12 +150,12 @@ impl Validation {
         changed
     }
 
-    /// A note in the place of a text that was refused.
+    /// A note instead of a text that was refused.
     fn note(&self, text: &str) -> Option<String> {
         self.fault(text, false).map(left_out)
     }
 
-    /// A text that stands for other messages, with a note in the place of each line that holds a blocked pattern, or of the
+    /// A text that stands for other messages, with a note instead of each line that holds a blocked pattern, or of the
     /// whole where a pattern takes several lines.
     fn retold(&self, text: &str) -> Option<String> {
         let lines = text.lines().map(|line| match self.blocked(line, false) {
@@ -169,7 +169,7 @@ impl Validation {
         }
     }
 
-    /// The same for a part of a request to sum these messages up, of so many parts: what tells a message that was refused
+    /// The same for a part of a request to sum these messages up, of this many parts: what tells a message that was refused
     /// becomes a note.
     fn told(&self, text: &str, told: &[Arc<Message>], part: usize, parts: usize) -> Option<String> {
         let told = match parts {

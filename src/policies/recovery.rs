@@ -93,7 +93,7 @@ pub struct Failure {
     pub tool: String,
     /// Why it failed, the last time.
     pub reason: String,
-    /// Failed calls, and answers that came in the place of another try.
+    /// Failed calls, and answers that came instead of another try.
     pub tries: u32,
     /// The calls that were tried.
     signatures: Vec<String>,

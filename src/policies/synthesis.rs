@@ -80,7 +80,7 @@ pub struct SynthesisState {
 }
 
 impl SynthesisState {
-    /// A tool found something. At most so many observations are kept. `None` for what was found
+    /// A tool found something. At most this many observations are kept. `None` for what was found
     /// before.
     pub fn observed(&mut self, tool: &str, content: &str, most: u32) -> Option<&Observation> {
         if !self.known.insert(Digest::of(content.trim().as_bytes())) {

@@ -32,7 +32,7 @@ pub struct Throttle {
     pub quiet_s: u64,
     /// For how long no short message follows another one, in seconds.
     pub short_quiet_s: u64,
-    /// A message is short that has at most so many characters.
+    /// A message is short that has at most this many characters.
     pub short_characters: u32,
     /// The state before a call of this step that may yet fail.
     #[serde(skip)]

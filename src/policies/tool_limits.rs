@@ -30,7 +30,7 @@ pub struct ToolLimits {
 }
 
 impl ToolLimits {
-    /// At most so many calls of this tool.
+    /// At most this many calls of this tool.
     #[must_use]
     pub fn tool(mut self, name: impl Into<String>, calls: u32) -> Self {
         self.calls.insert(name.into(), calls);

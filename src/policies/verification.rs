@@ -29,7 +29,7 @@ That is no reflection. Write in a sentence or two what is not yet supported, and
 look for it.";
 const GATHER: &str = "Now gather the missing evidence with the tools, and answer then.";
 
-/// Asks for evidence before an answer: results of tools from so many distinct sources, each of a
+/// Asks for evidence before an answer: results of tools from this many distinct sources, each of a
 /// least score.
 ///
 /// A source is a thing that was found: a passage that a search labels (`[label] source`), a hit with

@@ -73,7 +73,7 @@ struct Load {
     /// From which character on, counted from 0.
     #[serde(default)]
     from: usize,
-    /// At most so many characters.
+    /// At most this many characters.
     #[serde(default)]
     length: Option<usize>,
     /// Whose file it is.

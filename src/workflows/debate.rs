@@ -44,7 +44,7 @@ pub struct Debate {
     pub rounds: u32,
     /// The question to a debater from the second round on: `{task}`, `{said}`.
     pub rebut: Prompt,
-    /// The reaction to a debater that fails: the debate stops, or goes on without its answer.
+    /// The reaction to a debater that fails: the debate stops, or continues without its answer.
     pub on_failure: OnFailure,
     /// The longest that one answer may take, in milliseconds.
     pub turn_timeout_ms: Option<u64>,

@@ -147,7 +147,7 @@ impl Ends {
             .collect()
     }
 
-    /// Puts what was made since in the place of what the same members made before.
+    /// Puts what was made since instead of what the same members made before.
     pub(super) fn take_over(&mut self, since: &Self) {
         for (by, end) in since.0.iter().filter(|(_, end)| end.made().is_some()) {
             match self.0.iter_mut().find(|(earlier, _)| earlier == by) {

@@ -56,7 +56,7 @@ pub struct FanOut {
     pub on_failure: OnFailure,
     /// The longest that one part may take, in milliseconds.
     pub part_timeout_ms: Option<u64>,
-    /// Functions in the place of our own.
+    /// Functions instead of our own.
     #[serde(skip)]
     own: Own,
 }
@@ -111,7 +111,7 @@ impl FanOut {
         self
     }
 
-    /// Answers by this function, in the place of an aggregator: from the task, and what each worker said.
+    /// Answers by this function, instead of an aggregator: from the task, and what each worker said.
     #[must_use]
     pub fn aggregate_by<F, Fut>(mut self, aggregate: F) -> Self
     where

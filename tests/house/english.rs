@@ -25,7 +25,7 @@ const SUBJECTS: [&str; 4] = ["Who", "What", "Whatever", "Whoever"];
 
 /// Files in which doc comments describe arguments and answers to models. Another description is another request, so that
 /// recorded runs would not fit any more.
-const READ_BY_MODELS: [&str; 13] = [
+const READ_BY_MODELS: [&str; 15] = [
     "src/behaviors/reflection.rs",
     "src/behaviors/rewoo/plan.rs",
     "src/policies/cited_answers.rs",
@@ -38,6 +38,8 @@ const READ_BY_MODELS: [&str; 13] = [
     "crates/memory/src/tool.rs",
     "crates/retrieval/src/searching/tool.rs",
     "crates/tools/src/files/change.rs",
+    "crates/tools/src/files/reading.rs",
+    "crates/tools/src/files/searching.rs",
     "crates/tools/src/web/search.rs",
 ];
 
@@ -77,6 +79,55 @@ fn doc_comments_begin_with_a_noun() {
     crate::assert_none(
         &findings,
         "say what it is by a noun, as `The usage of a run.`:",
+    );
+}
+
+/// Those of [`PHRASES`] that are odd in doc comments too, which may say `of which`.
+const IN_COMMENTS: [&str; 7] = [
+    "t most so many",
+    "in the place of",
+    "ays a turn",
+    "ay a turn",
+    "goes on with",
+    "go on with",
+    "without a word",
+];
+
+/// The doc comments of a file that hold one of [`IN_COMMENTS`], each with its line.
+fn odd_comments(name: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().enumerate();
+    let comments = lines.filter(|(_, line)| {
+        let line = line.trim_start();
+        line.starts_with("/// ") || line.starts_with("//! ")
+    });
+    let odd = comments.flat_map(|(number, line)| {
+        let found = IN_COMMENTS
+            .iter()
+            .filter(move |phrase| line.contains(**phrase));
+        found.map(move |phrase| format!("{name}:{}: {phrase:?}", number + 1))
+    });
+    odd.collect()
+}
+
+#[test]
+fn doc_comments_have_no_odd_phrases() {
+    let root = root();
+    let names = crate::sources::rust_files(root).into_iter().map(|path| {
+        let path = path.strip_prefix(root).unwrap();
+        path.display().to_string()
+    });
+    let ours = names.filter(|name| {
+        let is_library = name.starts_with("src/") || name.contains("/src/");
+        is_library && !READ_BY_MODELS.contains(&name.as_str())
+    });
+    let findings: Vec<String> = ours
+        .flat_map(|name| odd_comments(&name, &fs::read_to_string(root.join(&name)).unwrap()))
+        .collect();
+    crate::assert_none(&findings, "write what a native speaker would:");
+    let text = "/// Says a turn.\n// Says a turn.\nlet a = \"in the place of\";\n//! It goes on with it.\n";
+    assert_eq!(
+        odd_comments("f", text),
+        ["f:1: \"ays a turn\"", "f:4: \"goes on with\""]
     );
 }
 

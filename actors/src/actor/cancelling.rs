@@ -46,7 +46,7 @@ impl Run {
             .await
     }
 
-    /// Ends the run and everything below it as failed, because nothing was recorded for so many seconds. `false` when
+    /// Ends the run and everything below it as failed, because nothing was recorded for this many seconds. `false` when
     /// there is no such run or it has ended.
     pub(super) async fn expire(&self, silent_s: u64) -> Result<bool, SystemError> {
         self.check(Use::Act).await?;

@@ -87,7 +87,7 @@ impl Services {
     }
 
     /// Moves what an older program left in the mailbox of a run whose row this is, if it has one: turns to the mailbox of
-    /// their session, where the run has ended or does not exist yet, and what the run goes on with to its present mailbox.
+    /// their session, where the run has ended or does not exist yet, and what the run continues with to its present mailbox.
     pub(crate) async fn readdress(
         &self,
         run: RunId,

@@ -137,13 +137,13 @@ impl Drop for OutcomeWatch {
 }
 
 impl LiveRuns {
-    /// How many of so many places are free.
+    /// How many of this many places are free.
     pub(crate) fn free(&self, places: usize) -> usize {
         let table = self.0.lock();
         places.saturating_sub(table.taken())
     }
 
-    /// Keeps one of so many places, if one is free.
+    /// Keeps one of this many places, if one is free.
     pub(crate) fn keep(&self, places: usize) -> Option<Place> {
         // Under the lock, so that two do not keep the last one.
         let table = self.0.lock();
@@ -198,7 +198,7 @@ impl LiveRuns {
         self.0.lock().runs.contains_key(&run)
     }
 
-    /// Notes that this process cannot go on with a run.
+    /// Notes that this process cannot continue with a run.
     pub(crate) fn fail(&self, run: RunId, error: StoreError) {
         let mut table = self.0.lock();
         table.failed.retain(|(failed, _)| *failed != run);
@@ -209,7 +209,7 @@ impl LiveRuns {
         table.ring(run);
     }
 
-    /// Why this process could not go on with a run, if it tried.
+    /// Why this process could not continue with a run, if it tried.
     pub(crate) fn failure(&self, run: RunId) -> Option<StoreError> {
         let table = self.0.lock();
         let failed = table.failed.iter().find(|(failed, _)| *failed == run);

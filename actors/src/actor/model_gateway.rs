@@ -372,7 +372,7 @@ impl Drop for Answering<'_> {
     }
 }
 
-/// The failure of a call after so many attempts. `longest` is the bound on the server's pauses,
+/// The failure of a call after this many attempts. `longest` is the bound on the server's pauses,
 /// where the server asked for a longer one.
 fn give_up(error: ModelError, attempts: u32, longest: Option<Duration>) -> OperationError {
     let (retryable, asked) = (error.retryable, error.retry_after);

@@ -63,7 +63,7 @@ impl VolatileTeams {
         }
     }
 
-    /// Whether a mailbox is of such a team. A run goes on with its first journal's, which may be deleted.
+    /// Whether a mailbox is of such a team. A run continues with its first journal's, which may be deleted.
     async fn holds_mailbox(&self, mailbox: &JournalId) -> Result<bool, StoreError> {
         Ok(self.memory.has_mailbox(mailbox) || self.holds(mailbox).await?)
     }

@@ -90,7 +90,7 @@ impl RunRow {
             .map(JournalId::Run)
     }
 
-    /// The mailboxes that are deleted with this row. One that the run goes on with stays: see
+    /// The mailboxes that are deleted with this row. One that the run continues with stays: see
     /// [`mailbox_left`](Self::mailbox_left).
     pub fn mailboxes_deleted(&self) -> impl Iterator<Item = JournalId> {
         let left = self.mailbox_left().map(|(mailbox, _)| mailbox);
@@ -105,13 +105,13 @@ impl RunRow {
         goes_on.then(|| (self.begun_as().into(), self.updated_at))
     }
 
-    /// Whether the run goes on without input from outside by this time: it runs, is being cancelled, or waits until
+    /// Whether the run continues without input from outside by this time: it runs, is being cancelled, or waits until
     /// this time or an earlier one.
     pub fn is_awake_by(&self, time: Timestamp) -> bool {
         self.due().is_some_and(|due| due <= time)
     }
 
-    /// The time by which the run goes on without input from outside: 0 if it runs or is being cancelled.
+    /// The time by which the run continues without input from outside: 0 if it runs or is being cancelled.
     pub(crate) fn due(&self) -> Option<Timestamp> {
         match self.status {
             RunStatus::Running | RunStatus::Cancelling => Some(Timestamp(0)),

@@ -95,7 +95,7 @@ pub(crate) trait SuspendableCall: Send + Sync + 'static {
     /// The System in which it is made.
     fn host(&self) -> &ModelHost;
 
-    /// Its ticket for the answer that comes after so many others.
+    /// Its ticket for the answer that comes after this many others.
     fn ticket(&self, number: u32) -> ModelTicket;
 }
 
@@ -133,7 +133,7 @@ impl Attempts {
         }
     }
 
-    /// The attempts of a call outside of a run, after so many.
+    /// The attempts of a call outside of a run, after this many.
     pub(super) fn after(begun: u32) -> Self {
         let before = Retry {
             attempts: begun,

@@ -15,7 +15,7 @@ pub trait Toolset: Send + Sync + 'static {
     /// The tools as they are now. It must return at once: a toolset behind a network returns what it last heard.
     ///
     /// # Errors
-    /// Why there are no tools now. Agents go on without them, and a warning is logged.
+    /// Why there are no tools now. Agents continue without them, and a warning is logged.
     fn tools(&self) -> Result<Vec<ToolHandle>, ToolError>;
 
     /// A number that changes whenever [`tools`](Self::tools) would return something else.

@@ -194,7 +194,7 @@ impl From<InFile> for ApprovalRule {
 pub struct ClarifySpec {
     /// How many questions it may ask in one run.
     pub questions: u32,
-    /// After how many seconds it goes on without an answer; never, where it is left out.
+    /// After how many seconds it continues without an answer; never, where it is left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_s: Option<u64>,
 }
@@ -209,7 +209,7 @@ impl Default for ClarifySpec {
 }
 
 impl ClarifySpec {
-    /// At most so many questions in one run.
+    /// At most this many questions in one run.
     pub fn questions(questions: u32) -> Self {
         Self {
             questions,
@@ -217,7 +217,7 @@ impl ClarifySpec {
         }
     }
 
-    /// Goes on without an answer after so many seconds.
+    /// Goes on without an answer after this many seconds.
     #[must_use]
     pub fn expires(mut self, seconds: u64) -> Self {
         self.expires_s = Some(seconds);

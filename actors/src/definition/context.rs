@@ -342,7 +342,7 @@ impl Default for SlidingWindow {
     }
 }
 
-/// Puts placeholders in the place of bulky payloads of tools. Calls keep their results, and what
+/// Puts placeholders instead of bulky payloads of tools. Calls keep their results, and what
 /// failed stays as it is. So do results that are text of the conversation, as in ReAct: a window
 /// leaves those out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -378,7 +378,7 @@ impl Default for Compact {
 pub struct CompactRule {
     /// The arguments whose values are replaced, such as the content of a file that was written.
     pub arguments: Vec<String>,
-    /// What stands in the place of a result; the result stays when it is left out. `{tool}` is
+    /// What stands instead of a result; the result stays when it is left out. `{tool}` is
     /// the tool's name, and `{path}` the argument `path` of the call, on one line and shortened.
     pub result: Option<String>,
 }

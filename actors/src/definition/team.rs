@@ -332,7 +332,7 @@ pub struct ToolSpec {
     /// What is put before the name of each tool of a kind that makes several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefix: Option<String>,
-    /// Limits in the place of a tool's own, by its name or a pattern such as `*`.
+    /// Limits instead of a tool's own, by its name or a pattern such as `*`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, CallSpec>,
     /// Settings of its own, such as `folder`.

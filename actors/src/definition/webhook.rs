@@ -165,7 +165,7 @@ impl Webhook {
         self
     }
 
-    /// Sets who says it.
+    /// Sets the owner who sends it.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());

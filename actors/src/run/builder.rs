@@ -159,7 +159,7 @@ impl Agent {
         Self::new(name).behavior(AgentBehavior::Own(BehaviorHandle::from_fn(function)))
     }
 
-    /// Sets what people are shown in the place of its name: one line of 1 to 80 characters.
+    /// Sets what people are shown instead of its name: one line of 1 to 80 characters.
     pub fn display_name(self, name: impl Into<String>) -> Self {
         self.define(|spec| spec.display_name = Some(name.into()))
     }

@@ -124,7 +124,7 @@ pub struct RunCommands {
 }
 
 impl RunCommands {
-    /// Notes that an operation begins after so many entries of the run.
+    /// Notes that an operation begins after this many entries of the run.
     pub(crate) fn begins_after(&self, entries: u64) {
         self.run.written.store(entries, Ordering::Release);
     }

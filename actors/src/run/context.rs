@@ -270,7 +270,7 @@ impl RunContext {
 
     /// Registers a tool call that undoes what was done, if the run is cancelled from here on.
     /// Undo steps run in reverse order, as `once` effects, after all open calls have ended. A run
-    /// that goes on with [`continue_as`](Self::continue_as) keeps what it did: what is still to be
+    /// that continues with [`continue_as`](Self::continue_as) keeps what it did: what is still to be
     /// undone is registered again.
     pub fn on_cancel(&self, call: ToolCall) {
         let op = self.allocate();

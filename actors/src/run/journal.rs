@@ -108,7 +108,7 @@ impl Durable {
         self.changed.notify_waiters();
     }
 
-    /// Waits until so many entries are durable, or a commit failed.
+    /// Waits until this many entries are durable, or a commit failed.
     pub(crate) async fn reached(&self, entries: u64) -> Result<(), StoreError> {
         loop {
             let changed = self.changed.notified();
@@ -122,7 +122,7 @@ impl Durable {
         }
     }
 
-    /// Waits until so many entries are durable, and for ever if a commit failed: the driver hears of
+    /// Waits until this many entries are durable, and for ever if a commit failed: the driver hears of
     /// the failure by itself and ends everything.
     pub(crate) async fn passed(&self, entries: u64) {
         if self.reached(entries).await.is_err() {

@@ -28,7 +28,7 @@ pub(crate) struct Ledger {
 /// The part of the remaining budget that a child gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// One of so many equal parts of what is left, rounded up.
+    /// One of this many equal parts of what is left, rounded up.
     Equal(u64),
     /// So many percent of the run's own bound, but no more than is left.
     Percent(u8),
@@ -98,7 +98,7 @@ impl Ledger {
         })
     }
 
-    /// The first bound that forbids one more call of this kind, while so many are under way.
+    /// The first bound that forbids one more call of this kind, while this many are under way.
     pub(crate) fn exhausted(&self, next: Resource, under_way: u64) -> Option<Resource> {
         let calls = self.left(next).is_some_and(|left| left <= under_way);
         if calls {

@@ -107,7 +107,7 @@ fn a_warning_is_given_once_for_each_share() {
 /// The fate of one node of a tree.
 #[derive(Clone, Copy, Debug)]
 enum Happening {
-    /// It makes a model call of so many tokens, if it may.
+    /// It makes a model call of this many tokens, if it may.
     Call(usize, u64),
     /// It begins a child, with a share in percent or one of some equal parts.
     Begin(usize, Option<u8>, u64),

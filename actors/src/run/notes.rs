@@ -96,7 +96,7 @@ impl Leg {
     }
 
     /// Takes down how a call of a step was answered that no operation of a tool has the result of,
-    /// once over all lives. A run that began before journals said so goes on without it.
+    /// once over all lives. A run that began before journals said so continues without it.
     pub(crate) fn answered(&self, cause: Cause, call: CallReport, result: ToolResult) {
         if self.start.format < TELLS_OF_CALLS {
             return;

@@ -71,7 +71,7 @@ pub trait Operation: Send + 'static {
     }
 
     /// Whether an input that differs from the recorded one counts as drift and not as divergence.
-    /// After drift the function goes on with the recorded result; divergence parks the run.
+    /// After drift the function continues with the recorded result; divergence parks the run.
     fn drifts(&self) -> bool {
         false
     }

@@ -277,7 +277,7 @@ pub(crate) enum ToolEnd {
     Changing(ToolResult, Vec<Change>),
     /// No result yet. It comes through the call's ticket.
     Later,
-    /// The call has not ended and goes on with this.
+    /// The call has not ended and continues with this.
     Continues(Box<Continuation>),
     /// The end is not known, for this reason.
     InDoubt(String),

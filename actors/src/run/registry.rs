@@ -159,7 +159,7 @@ impl Registry {
     }
 
     /// Adds all of another registry; what both have, the other wins, so that this is the way to
-    /// put something of one's own in the place of what is built in.
+    /// put something of one's own instead of what is built in.
     #[must_use]
     pub fn with(mut self, other: Registry) -> Self {
         self.places.extend(other.places);

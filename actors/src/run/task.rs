@@ -472,7 +472,7 @@ impl Carrier {
         self.recorded.cancel.get_or_insert(stop);
     }
 
-    /// Decides after a leg came to rest: go on with the next leg, or rest.
+    /// Decides after a leg came to rest: continue with the next leg, or rest.
     async fn leg_ended(&mut self, leg: &Leg, end: LegEnd) -> Result<Transfer, RunExit> {
         let rested = match end {
             LegEnd::Returned(returned) => match returned.map(|outcome| leg.onward(outcome)) {

@@ -158,7 +158,7 @@ impl Registry {
         Ok(Some(made))
     }
 
-    /// Gives each agent the tools of the toolsets that it names, in the place of those that it had
+    /// Gives each agent the tools of the toolsets that it names, instead of those that it had
     /// from them before.
     ///
     /// # Errors
@@ -419,7 +419,7 @@ impl Registry {
         asked.any(|(toolset, at)| toolset.revision() != *at)
     }
 
-    /// A team whose agents name the tools of their toolsets in the place of the toolsets.
+    /// A team whose agents name the tools of their toolsets instead of the toolsets.
     pub(super) fn with_members(&self, team: &TeamSpec) -> TeamSpec {
         let mut team = team.clone();
         if self.members.of.is_empty() {

@@ -42,7 +42,7 @@ pub struct Fault {
 /// same process.
 ///
 /// After a crash no call returns, as in a dead process. The runner of the scenario waits for
-/// [`crashed`](Self::crashed), ends what is left of the process, and goes on with a store of its own over the same
+/// [`crashed`](Self::crashed), ends what is left of the process, and continues with a store of its own over the same
 /// data. The caller must release ownership inside the wrapped store (see
 /// [`InMemoryStore::crash`](super::InMemoryStore::crash)).
 pub struct FaultyStore<S> {

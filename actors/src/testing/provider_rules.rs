@@ -64,7 +64,7 @@ pub fn check_transcript(messages: &[Arc<Message>]) -> Result<(), String> {
 }
 
 /// Checks what an adapter sends to its provider as the strictest of them does: a conversation by [`check_transcript`], in
-/// which each call has an id of its own with at most so many characters, each name of a tool is one to 64 letters,
+/// which each call has an id of its own with at most this many characters, each name of a tool is one to 64 letters,
 /// digits, `_` or `-`, and each text and result says something; and tools with such names, whose schemas are valid down to
 /// the last of their properties.
 ///

@@ -275,7 +275,7 @@ pub enum Entry {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
-    /// A turn's run is parked because it crashed, and the session goes on without it (in the session's journal).
+    /// A turn's run is parked because it crashed, and the session continues without it (in the session's journal).
     #[serde(alias = "turn_set_aside")]
     TurnQuarantined {
         /// The run.

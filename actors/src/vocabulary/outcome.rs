@@ -255,7 +255,7 @@ pub enum StopReason {
     Deadline,
     /// Somebody cancelled the run, for this reason.
     Cancelled(String),
-    /// Nothing was recorded for so many seconds, and a run that is silent for so long is given up. The run ends as
+    /// Nothing was recorded for this many seconds, and a run that is silent for so long is given up. The run ends as
     /// failed, with [`ErrorKind::Expired`](super::ErrorKind::Expired).
     Expired(u64),
     /// An agent handed the problem to its parent.

@@ -17,7 +17,7 @@ pub struct Question {
     /// The question, for a person.
     pub prompt: String,
     /// The tool call in question, as the person who decides sees it: complete, with an escape such as `\u{202e}` for
-    /// each character that cannot be seen, and a token with its length in the place of each secret.
+    /// each character that cannot be seen, and a token with its length instead of each secret.
     pub call: Option<ToolCall>,
     /// The call for which the answer counts: the digest of the tool's name and its exact arguments
     /// ([`ToolCall::digest`]).
@@ -102,7 +102,7 @@ impl Question {
     }
 
     /// Asks whether a call may be made. The answer is `true`, `false`, or an object with `approved`, and with `reason`
-    /// (why not), `arguments` (others than the model's), `value` (in the place of the call's result) or `remember` (for
+    /// (why not), `arguments` (others than the model's), `value` (instead of the call's result) or `remember` (for
     /// the session: `true` for these very arguments, or an object with patterns such as `{"path": "src/*"}`). With a
     /// `digest` it counts for the call of that digest alone.
     pub fn approval(prompt: impl Into<String>, call: ToolCall) -> Self {

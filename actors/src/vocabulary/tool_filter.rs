@@ -112,7 +112,7 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     }
 }
 
-/// Limits of a tool that a team sets in the place of the tool's own.
+/// Limits of a tool that a team sets instead of the tool's own.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]

@@ -146,7 +146,7 @@ impl Entry {
 }
 
 impl Registry {
-    /// Takes what a service of this owner says of itself, in the place of what it said before.
+    /// Takes what a service of this owner says of itself, instead of what it said before.
     ///
     /// # Errors
     /// A malformed service, another owner's id, or a registry with 10,000 services (100 of one owner).

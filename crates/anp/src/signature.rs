@@ -170,7 +170,7 @@ impl Signature {
         })
     }
 
-    /// The identity that it claims, of which nothing is known before it is [verified](Self::verify).
+    /// The identity that it claims, about which nothing is known before it is [verified](Self::verify).
     pub fn claimed(&self) -> &Did {
         &self.did
     }

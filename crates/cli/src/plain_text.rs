@@ -13,7 +13,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
     printable(text)
 }
 
-/// The text on one line of at most so many characters, without secrets, since terminals are logged
+/// The text on one line of at most this many characters, without secrets, since terminals are logged
 /// and read over shoulders. Breaks and blanks become one blank.
 pub(super) fn line(text: &str, limit: usize) -> String {
     // What will be cut off need not be examined.
@@ -51,7 +51,7 @@ pub(super) fn line(text: &str, limit: usize) -> String {
     result
 }
 
-/// The last characters of the text on one line, at most so many.
+/// The last characters of the text on one line, at most this many.
 pub(super) fn tail(text: &str, limit: usize) -> String {
     // A character has at most four bytes, so this many bytes are enough.
     let start = text.ceil_char_boundary(text.len().saturating_sub(8 * limit));

@@ -68,7 +68,7 @@ pub(super) struct SessionShow {
     /// The session, as TEAM/KEY
     #[arg(value_name = "SESSION", value_parser = session)]
     pub(super) session: SessionId,
-    /// Only the last turns, at most so many
+    /// Only the last turns, at most this many
     #[arg(long, value_name = "NUMBER")]
     pub(super) last: Option<usize>,
     /// Only the turns that began within this time, such as 12h or 30d

@@ -30,7 +30,7 @@ pub struct Recording {
     pub end: Option<End>,
     /// The tool calls of all agents, in the order of their results.
     pub calls: Vec<RecordedCall>,
-    /// The tools of which a call that must not be repeated began.
+    /// The tools whose call had begun and must not be repeated.
     pub once_tools: BTreeSet<String>,
     /// The steps of all agents: model calls with the tool calls that they ask for.
     pub steps: u64,

@@ -211,7 +211,7 @@ impl Items {
         })
     }
 
-    /// Stores an item, in the place of the one with its id.
+    /// Stores an item, instead of the one with its id.
     pub(crate) fn put(&mut self, kept: Kept) {
         let id = Id::from(kept.item.id.as_str());
         self.remove(&id);

@@ -1,6 +1,6 @@
 //! Processes of one machine, which can see of each other that one has ended.
 //!
-//! A lost connection does not tell whether its process ended or goes on without it. The kernel of the machine on which it ran
+//! A lost connection does not tell whether its process ended or continues without it. The kernel of the machine on which it ran
 //! does: by the number and start of the process, where both share a namespace of such numbers.
 
 use std::fs;

@@ -112,7 +112,7 @@ impl Vectors {
             .await
     }
 
-    /// Keeps vectors, each in the place of the one of its id: all of them or none.
+    /// Keeps vectors, each instead of the one of its id: all of them or none.
     ///
     /// # Errors
     /// As [`keys`](Self::keys), and when a vector has another dimension or holds what is no number.

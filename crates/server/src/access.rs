@@ -250,7 +250,7 @@ impl Admitted {
         &self.0.state.stopping
     }
 
-    /// Says a turn for the request, where its quotas allow it.
+    /// Sends a turn for the request, where its quotas allow it.
     ///
     /// # Errors
     /// A quota that is used up, a session of another owner, or a failure of the System.

@@ -12,7 +12,7 @@ use crate::problem::Problem;
 pub(crate) struct Subjects(Arc<Mutex<HashMap<Arc<str>, usize>>>);
 
 impl Subjects {
-    /// Begins a request of a subject that may have so many at once.
+    /// Begins a request of a subject that may have this many at once.
     pub(crate) fn begin(&self, subject: &str, most: usize) -> Result<UnderWay, Problem> {
         let subject: Arc<str> = subject.into();
         let mut all = self.0.lock();

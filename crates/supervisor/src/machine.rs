@@ -10,7 +10,7 @@
 //!   the supervisor's end;
 //! - a child that dies while others restart immediately widens that restart;
 //! - a child added while its group restarts is started last, with the group;
-//! - a group goes on without a member that is terminated while the group restarts.
+//! - a group continues without a member that is terminated while the group restarts.
 //!
 //! Architecture invariant: each child has at most one incarnation. The next [`Command::Spawn`]
 //! comes only after [`Input::Exited`], [`Input::StartFailed`] or [`Input::Ignored`] for the

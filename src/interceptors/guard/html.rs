@@ -1,6 +1,6 @@
 //! Text without markup.
 
-/// Elements of which nothing is text.
+/// Elements without text.
 const SILENT: [&str; 2] = ["script", "style"];
 /// The references that stand for characters of markup.
 const REFERENCES: [(&str, &str); 6] = [

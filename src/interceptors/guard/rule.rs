@@ -56,7 +56,7 @@ pub enum RuleAction {
     Modify,
     /// The text passes, and the finding is told.
     Warn,
-    /// The text passes without a word: for a rule that only changes texts.
+    /// The text passes silently: for a rule that only changes texts.
     Allow,
 }
 
@@ -214,7 +214,7 @@ impl GuardRule {
         self
     }
 
-    /// Sets what stands in the place of a finding that is replaced.
+    /// Sets what stands instead of a finding that is replaced.
     #[must_use]
     pub fn replace_with(mut self, text: impl Into<String>) -> Self {
         self.with = text.into();

@@ -55,7 +55,7 @@ impl Desk {
         account.is_none_or(|account| *account == self.server.account())
     }
 
-    /// Whether this account looks after a batch: after its own, and after those of which nobody else takes care, since the
+    /// Whether this account looks after a batch: after its own, and after those that nobody else takes care of, since the
     /// key has changed.
     pub(super) fn attends(&self, row: &Row) -> bool {
         let alone_ms = self.now().0.saturating_sub(row.open.held_until.0);

@@ -105,7 +105,7 @@ pub(super) enum Standing {
 pub(super) enum ItemEnd {
     /// The server's answer, with its status.
     Answered { status: u16, body: Box<RawValue> },
-    /// It was not answered, for this reason, of which the server said this.
+    /// It was not answered, for this reason and with these words of the server.
     Unanswered {
         kind: ErrorKind,
         message: String,

@@ -119,7 +119,7 @@ impl Rows {
         Ok(Some(tickets))
     }
 
-    /// Notes a batch that is about to be uploaded, unless another one has begun since so many had: that is a conflict.
+    /// Notes a batch that is about to be uploaded, unless another one has begun since that many had: that is a conflict.
     pub(super) async fn begin(
         &self,
         key: String,
@@ -149,7 +149,7 @@ impl Rows {
         Ok(())
     }
 
-    /// Forgets a batch of which nothing is known, unless somebody else has changed its row: that is a conflict.
+    /// Forgets a batch about which nothing is known, unless somebody else has changed its row: that is a conflict.
     pub(super) async fn give_up(&self, row: &Row) -> Result<(), StoreError> {
         self.remove(row, Expected::Version(row.version)).await
     }

@@ -29,7 +29,7 @@ const STEP: Duration = Duration::from_secs(180);
 const READS: usize = 32;
 
 impl Desk {
-    /// Submits requests, and tells each caller what became of its own. Returns those of which that is not known.
+    /// Submits requests, and tells each caller what became of its own. Returns those whose fate is not known.
     pub(super) async fn submit(&self, requests: Vec<Request>) -> Vec<Request> {
         let (mut wanted, mut undecided) = (HashMap::new(), Vec::new());
         for request in requests {

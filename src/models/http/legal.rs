@@ -59,7 +59,7 @@ impl CallIds {
         characters: Characters::Any,
     };
 
-    /// Ids of at most so many bytes, or of exactly so many letters and digits. Some models know their calls by ids of their
+    /// Ids of at most this many bytes, or of exactly this many letters and digits. Some models know their calls by ids of their
     /// own form (Kimi), so where nothing else is known any character stays.
     #[cfg(feature = "openai")]
     pub(in crate::models) fn of(longest: usize, plain: bool, exact: bool) -> Self {

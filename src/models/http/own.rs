@@ -103,7 +103,7 @@ impl Notes {
         }
     }
 
-    /// Keeps this in the place of what stands under the name.
+    /// Keeps this instead of what stands under the name.
     #[cfg(feature = "openai")]
     pub(in crate::models) fn set(&mut self, name: &str, told: Value) {
         let before = self.0.remove(name);

@@ -112,7 +112,7 @@ pub struct CallIdRule {
     pub longest: u16,
     /// Whether only letters, digits, `_` and `-` may stand in it.
     pub plain: bool,
-    /// Whether it has exactly so many letters and digits, and nothing else (Mistral's).
+    /// Whether it has exactly this many letters and digits, and nothing else (Mistral's).
     pub exact: bool,
 }
 
@@ -127,7 +127,7 @@ impl Default for CallIdRule {
 }
 
 impl Default for Profile {
-    /// A server of which nothing is known: it gets what most servers take, and refuses what it does not.
+    /// A server about which nothing is known: it gets what most servers take, and refuses what it does not.
     fn default() -> Self {
         Self {
             name: String::new(),

@@ -131,7 +131,7 @@ impl CallDrafts {
         place
     }
 
-    /// The draft that a piece without a name goes on with. Some servers give it an index of its own, or that of another
+    /// The draft that a piece without a name continues with. Some servers give it an index of its own, or that of another
     /// call: it belongs to the call of its id, else to the call of its index while that is open, else to the last that is open.
     fn place_without_name(&self, index: u64, id: &str) -> Option<usize> {
         let of_id = |draft: &CallDraft| !id.is_empty() && draft.id == id;

@@ -73,7 +73,7 @@ struct LongPrices {
 }
 
 impl ModelPrices {
-    /// The prices of a request with so many tokens.
+    /// The prices of a request with this many tokens.
     fn of(&self, tokens: u64) -> Prices {
         match self.long.filter(|long| tokens > long.above) {
             Some(long) => Prices {

@@ -143,7 +143,7 @@ impl Answer {
         });
     }
 
-    /// Keeps an item that is whole, in the place of the same one.
+    /// Keeps an item that is whole, instead of the same one.
     fn end_item(&mut self, place: u64, item: Value) {
         let is_same = |(at, known): &&mut (u64, Value)| {
             let has_id = item["id"].is_string() && known["id"] == item["id"];

@@ -30,7 +30,7 @@ pub struct OpenAiResponsesSpec {
     pub api_version: Option<String>,
     /// The part of the conversation that the server is sent.
     pub history: History,
-    /// Whether the server is asked for its reasoning in an encrypted form, so that it goes on with it after a call of a
+    /// Whether the server is asked for its reasoning in an encrypted form, so that it continues with it after a call of a
     /// tool although it stores nothing. If it is left out, reasoning models of OpenAI and Azure are asked, by their names.
     pub encrypted_reasoning: Option<bool>,
     /// How much of its reasoning the model tells, such as `auto` or `detailed`; nothing if it is left out.

@@ -80,12 +80,12 @@ pub enum ParallelVote {
     All,
     /// One was.
     Any,
-    /// At least so many were.
+    /// At least this many were.
     Quorum(u32),
 }
 
 impl ParallelVote {
-    /// Whether this many reached sub-goals out of so many are enough.
+    /// Whether this many reached sub-goals out of that many are enough.
     pub fn is_won(self, reached: usize, of: usize) -> bool {
         match self {
             Self::Majority => reached * 2 > of,

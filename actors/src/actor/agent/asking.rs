@@ -14,7 +14,7 @@ use crate::{
 /// The reason for cancelling a run that waits for an answer when the next turn comes.
 const NEXT_TURN: &str = "the next turn came instead of an answer";
 
-/// Waits until a run, or the run that goes on with it, waits for a person's answer, and tells whether the question was
+/// Waits until a run, or the run that continues with it, waits for a person's answer, and tells whether the question was
 /// there at the first look. A run may record its question before it waits, and does so again when it is recovered.
 /// `None` when the run ends first.
 async fn until_it_asks(

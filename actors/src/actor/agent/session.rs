@@ -387,7 +387,7 @@ impl AgentState {
         self.turn_is_over(|fold| fold.add_end(end));
     }
 
-    /// Releases a turn whose run is parked for crashing: the session goes on without it.
+    /// Releases a turn whose run is parked for crashing: the session continues without it.
     pub(super) fn turn_quarantined(&mut self, run: RunId) {
         self.sleep(run, None);
         if let Some(session) = &mut self.session {

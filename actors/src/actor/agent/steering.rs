@@ -62,7 +62,7 @@ impl AgentState {
         }
     }
 
-    /// Says a turn to the run that is under way, beside the actor. If that run waits for a
+    /// Sends a turn to the run that is under way, beside the actor. If that run waits for a
     /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
     /// the queue handles it by the team's setting.
     pub(super) fn steer(&mut self, mut turn: Turn, reply: TurnReply) {

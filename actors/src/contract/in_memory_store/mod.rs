@@ -77,7 +77,7 @@ impl InMemoryStore {
         self.memory.lock().runs.contains_key(&run)
     }
 
-    /// Whether a run goes on with this mailbox, or items came there.
+    /// Whether a run continues with this mailbox, or items came there.
     pub(crate) fn has_mailbox(&self, mailbox: &JournalId) -> bool {
         self.memory.lock().mailbox.has(mailbox)
     }

@@ -86,7 +86,7 @@ impl RunContext {
     /// function must return this outcome. An agent that runs for ever keeps its journal short by
     /// this.
     ///
-    /// Messages that it has not received, its deadline and its consumption go on with it. Children
+    /// Messages that it has not received, its deadline and its consumption continue with it. Children
     /// and undo steps stay behind, as when a run ends: a child is cancelled or goes on according to
     /// its [`ParentPolicy`](crate::vocabulary::ParentPolicy), and nothing is undone.
     pub fn continue_as(&self, input: impl Into<super::super::Task>) -> Outcome {

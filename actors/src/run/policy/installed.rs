@@ -39,7 +39,7 @@ fn span(cx: &PolicyContext<'_>, hook: &'static str) -> Span {
     tracing::debug_span!(target: "ghostlight_actors::hooks", "hook", policy, hook, %run, agent)
 }
 
-/// Tells that a policy gave this result in the place of a call's, and names the policy as its source.
+/// Tells that a policy gave this result instead of a call's, and names the policy as its source.
 fn held_back(cx: &PolicyContext<'_>, call: &ToolCall, result: &ToolResult) -> AnsweredBy {
     if result.status != ToolStatus::Success {
         let told = json!({

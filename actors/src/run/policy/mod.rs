@@ -49,7 +49,7 @@ use crate::{
 /// use ghostlight_actors::run::{BeforeTool, Policy, PolicyContext};
 /// use ghostlight_actors::vocabulary::{AgentError, ToolCall};
 ///
-/// /// Allows so many calls of one tool.
+/// /// Allows this many calls of one tool.
 /// struct AtMost {
 ///     tool: &'static str,
 ///     left: u32,
@@ -65,7 +65,7 @@ use crate::{
 ///             return Ok(BeforeTool::Go);
 ///         }
 ///         let Some(left) = self.left.checked_sub(1) else {
-///             return Ok(BeforeTool::blocked(call, "Enough of that: go on without it."));
+///             return Ok(BeforeTool::blocked(call, "Enough of that: continue without it."));
 ///         };
 ///         self.left = left;
 ///         Ok(BeforeTool::Go)

@@ -27,7 +27,7 @@ impl OwnTool {
         self.definition.name.clone()
     }
 
-    /// Adds the tool to a request, in the place of a caller's tool of this name.
+    /// Adds the tool to a request, instead of a caller's tool of this name.
     pub fn offer(&mut self, request: &mut ModelRequest) {
         let without = request.tools.digest();
         if let Some((digest, offered)) = &self.offered

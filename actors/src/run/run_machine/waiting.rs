@@ -241,7 +241,7 @@ impl RunMachine {
         call.items.extend(items.map(|(item, _)| item));
     }
 
-    /// What is to be done next, one thing at a time: the function goes on with each result before another operation
+    /// What is to be done next, one thing at a time: the function continues with each result before another operation
     /// ends, as in replay.
     pub(crate) fn next_action(&mut self) -> Option<Action> {
         loop {

@@ -36,7 +36,7 @@ impl Carrier {
         }
     }
 
-    /// Waits before a run goes on with which several processes ended, until somebody tells it something.
+    /// Waits before it continues a run with which several processes ended, until somebody tells it something.
     pub(super) async fn pause_if_suspect(&mut self, interrupted: u32) -> Result<(), RunExit> {
         let suspected = interrupted.checked_sub(SUSPECT);
         let Some(suspected) = suspected.filter(|_| self.incarnation.fatal_after > 0) else {

@@ -74,7 +74,7 @@ pub(super) struct Said {
     pub(super) parts: Vec<Part>,
     /// The conversation.
     pub(super) context: Option<String>,
-    /// The task that it goes on with.
+    /// The task that it continues with.
     pub(super) task: Option<String>,
     /// The operation that it answers.
     pub(super) question: Option<String>,

@@ -88,7 +88,7 @@ impl ProcessOptions {
 /// An agent in a child process that speaks the Agent Client Protocol, as a member of a team.
 ///
 /// Its answer becomes the member's answer and its failures are failures. A cancelled run cancels its task. An agent that
-/// knows prompts by name, as our own do, gets a prompt again after a crash of its process or ours, and goes on with it; of
+/// knows prompts by name, as our own do, gets a prompt again after a crash of its process or ours, and continues with it; of
 /// another agent it is then reported that nobody knows what became of the prompt.
 ///
 /// ```

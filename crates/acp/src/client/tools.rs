@@ -159,7 +159,7 @@ impl Elsewhere {
         Ok(UnderWay::new(process, request.clone()))
     }
 
-    /// Says something once, in a process of its own; or goes on with the process that waited for the answers. Says also whether
+    /// Says something once, in a process of its own; or continues with the process that waited for the answers. Says also whether
     /// the process waits for an answer now.
     async fn say(
         &self,

@@ -169,7 +169,7 @@ struct Open {
     dry_run: bool,
     /// The prompt that is under way.
     prompt: Option<CancellationToken>,
-    /// The run that goes on without a prompt, and the task that shows it.
+    /// The run that continues without a prompt, and the task that shows it.
     goes_on: Option<(Run, AbortHandle)>,
 }
 

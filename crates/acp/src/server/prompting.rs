@@ -19,7 +19,7 @@ use crate::{
 };
 
 impl Client {
-    /// Says a turn and shows what comes of it, up to its end or a question that is not a permission. While the session's
+    /// Sends a turn and shows what comes of it, up to its end or a question that is not a permission. While the session's
     /// run asks such a question, the prompt is the answer.
     pub(super) async fn prompt(
         self: &Arc<Self>,

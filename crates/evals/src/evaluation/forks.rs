@@ -23,7 +23,7 @@ use crate::{
 pub struct Forked {
     /// The cells, in the order of variants, samples and repeats.
     pub cells: Vec<Cell>,
-    /// The samples whose recorded run has not so many steps, or is not recorded.
+    /// The samples whose recorded run is too short, or is not recorded.
     pub left_out: Vec<String>,
 }
 
@@ -134,7 +134,7 @@ impl Evaluation {
         Ok(forked)
     }
 
-    /// Where the forks of a sample's recorded run begin; `None` where it has not so many steps, or none after them.
+    /// Where the forks of a sample's recorded run begin; `None` where it has fewer steps, or none after them.
     async fn prefix<'a>(
         &self,
         system: &System,

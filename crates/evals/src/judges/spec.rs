@@ -98,7 +98,7 @@ pub(super) fn rubric(written: &str, folder: &Path) -> Result<String, String> {
     }
 }
 
-/// The text of a file of at most so many bytes.
+/// The text of a file of at most this many bytes.
 pub(super) fn bounded_text(path: &Path, most: u64) -> Result<String, String> {
     let fault = |reason: String| format!("{}: {reason}", path.display());
     let metadata = std::fs::metadata(path).map_err(|error| fault(error.to_string()))?;

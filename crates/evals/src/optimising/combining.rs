@@ -17,7 +17,7 @@ use crate::statistics::Draws;
 const PROPOSED: usize = 6;
 /// How many sets of demonstrations there are to choose from, beside none.
 const SETS: usize = 4;
-/// After so many combinations the best one is tried with all samples.
+/// After this many combinations the best one is tried with all samples.
 const ROUND: usize = 5;
 /// The share of the combinations that count as good.
 const GOOD: f64 = 0.25;

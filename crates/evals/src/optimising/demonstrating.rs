@@ -30,7 +30,7 @@ where
     Ok(())
 }
 
-/// Up to so many sets of demonstrations, from the samples for learning that the team's own texts answered best. As many
+/// Up to this many sets of demonstrations, from the samples for learning that the team's own texts answered best. As many
 /// samples are tried as leave room for one set to be chosen.
 pub(super) async fn sets<S>(
     search: &mut Search<'_, S>,

@@ -115,7 +115,7 @@ where
     Ok(is_new)
 }
 
-/// The samples that a set is changed by: those of which it is known that they can be answered better, and others where
+/// The samples that a set is changed by: those that are known to be answered better by another set, and others where
 /// these are too few.
 fn batch<S>(search: &mut Search<'_, S>, candidate: &Candidate) -> Vec<usize> {
     let optimiser = search.optimiser;

@@ -36,7 +36,7 @@ pub struct TextPatch {
 }
 
 impl TextPatch {
-    /// The new text as a YAML value, whose lines stand behind so many spaces.
+    /// The new text as a YAML value, whose lines stand behind this many spaces.
     pub fn yaml_value(&self, indent: usize) -> String {
         literal(&self.to, indent)
     }
@@ -104,7 +104,7 @@ impl Patch {
     }
 }
 
-/// A text as a YAML value: in lines, indented by so many spaces, or in quotes where lines could not hold it.
+/// A text as a YAML value: in lines, indented by this many spaces, or in quotes where lines could not hold it.
 fn literal(text: &str, indent: usize) -> String {
     let is_plain = |c: char| {
         c == '\n'

@@ -92,7 +92,7 @@ pub struct Counts {
     pub scored: usize,
     /// Cells in which the agent gave no answer.
     pub agent_failed: usize,
-    /// Cells of which a verdict could not be read.
+    /// Cells whose verdict could not be read.
     pub unreadable: usize,
     /// Cells in which a server, a network or the store failed.
     pub infrastructure: usize,

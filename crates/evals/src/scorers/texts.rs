@@ -23,7 +23,7 @@ pub struct ContainsSpec {
     pub name: Option<String>,
     /// Texts that it must contain, each of them a demand.
     pub all: Vec<String>,
-    /// Texts of which it must contain one.
+    /// Texts; it must contain one of them.
     pub any: Vec<String>,
     /// Texts that it must not contain, each of them a demand.
     pub none: Vec<String>,

@@ -208,7 +208,7 @@ fn p_of(difference: f64, error: f64, degrees: usize) -> Option<f64> {
     Some(2.0 * t.sf((difference / error).abs()))
 }
 
-/// The smallest true difference that a comparison of so many samples finds with a power of 80 % at a level of 5 %, before
+/// The smallest true difference that a comparison of this many samples finds with a power of 80 % at a level of 5 %, before
 /// anything is tried: (z.975 + z.8) · √((w² + (a² + b²)/k)/n). `between` is w², the variance of the true differences of
 /// samples; `within` holds a² and b², the variances of one try of a sample in each of the variants, which for a success of
 /// probability p are p(1 - p), and ¼ at the most. `None` for no samples or repeats.

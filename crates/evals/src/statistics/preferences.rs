@@ -136,7 +136,7 @@ pub fn strengths(contenders: usize, games: &[(String, Game)], seed: u64) -> Opti
     Some(with_intervals.collect())
 }
 
-/// The two-sided p-value of so many wins and losses, if both were equally likely; ties are left out (Dixon and Mood 1946).
+/// The two-sided p-value of this many wins and losses, if both were equally likely; ties are left out (Dixon and Mood 1946).
 pub fn sign_test(wins: u64, losses: u64) -> f64 {
     let (all, least) = (wins + losses, wins.min(losses));
     match Binomial::new(0.5, all) {

@@ -57,7 +57,7 @@ impl Samples {
 pub struct Wanted {
     /// Only samples whose id contains this text.
     pub only: String,
-    /// At most so many; then nothing more is read.
+    /// At most this many; then nothing more is read.
     pub limit: Option<usize>,
     /// Whether the first place that cannot be read is an error.
     pub strict: bool,
@@ -76,7 +76,7 @@ impl Wanted {
         self
     }
 
-    /// At most so many samples.
+    /// At most this many samples.
     #[must_use]
     pub fn limit(mut self, limit: Option<usize>) -> Self {
         self.limit = limit;

@@ -25,7 +25,7 @@ pub struct RunsSpec {
     pub team: Option<String>,
     /// Only these runs, by their ids or the beginnings of them.
     pub ids: Vec<String>,
-    /// At most so many, the latest ones.
+    /// At most this many, the latest ones.
     pub limit: Option<usize>,
     /// Whether the recorded answer is the expected one.
     pub expected: bool,

@@ -55,7 +55,7 @@ pub struct Export {
     pub forks: Option<u32>,
 }
 
-/// Rows, and the turns of which none was made.
+/// Rows, and the turns without any.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Rows {
@@ -90,7 +90,7 @@ impl Export {
         self
     }
 
-    /// Exports the forks that share so many steps ([`Evaluation::fork`]), and not the runs of the evaluation.
+    /// Exports the forks that share this many steps ([`Evaluation::fork`]), and not the runs of the evaluation.
     #[must_use]
     pub fn forks(mut self, steps: Option<u32>) -> Self {
         self.forks = steps;
@@ -135,7 +135,7 @@ impl Export {
         Ok(rows)
     }
 
-    /// The rows of a recorded turn of which no evaluation tells how good it is.
+    /// The rows of a recorded turn that no evaluation has scored.
     ///
     /// # Errors
     /// [`ExportFault::Secret`], and what cannot be read.

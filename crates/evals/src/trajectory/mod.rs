@@ -89,7 +89,7 @@ pub struct Called {
 }
 
 impl Said {
-    /// A message of which nothing else is known.
+    /// A message about which nothing else is known.
     pub fn new(message: impl Into<Arc<Message>>) -> Self {
         Self {
             message: message.into(),

@@ -287,7 +287,7 @@ fn words(body: &[u8]) -> String {
     safety::sanitize_line(&String::from_utf8_lossy(body), WORDS)
 }
 
-/// At most so many bytes of a body, and whether they are all.
+/// At most this many bytes of a body, and whether they are all.
 async fn body(response: Response, most: usize) -> Result<(Vec<u8>, bool), reqwest::Error> {
     let (mut body, mut stream) = (Vec::new(), response.bytes_stream());
     while let Some(chunk) = stream.next().await {

@@ -116,7 +116,7 @@ fn owner(context: &RequestContext<RoleServer>) -> Option<&str> {
     Some(owner)
 }
 
-/// Says a turn for a request.
+/// Sends a turn for a request.
 ///
 /// # Errors
 /// The reason why the turn was not sent.

@@ -34,7 +34,7 @@ struct Session {
 }
 
 impl Begun {
-    /// The oldest session of these owners, if there are more than so many.
+    /// The oldest session of these owners, if there are more than this many.
     fn oldest_beyond(
         &self,
         most: usize,

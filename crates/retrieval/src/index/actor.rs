@@ -27,7 +27,7 @@ pub(super) enum Request {
         Arc<[[u8; 32]]>,
         RpcReplyPort<Result<Vec<Option<Vec<f32>>>, IndexError>>,
     ),
-    /// Stores a document in the place of its earlier version.
+    /// Stores a document instead of its earlier version.
     Put(
         Arc<DocumentRow>,
         Arc<[Content]>,

@@ -84,7 +84,7 @@ impl Source for Held {
 }
 
 impl Index {
-    /// Adds one document, or puts it in the place of the one with its name, in one commit. What is the same as before is
+    /// Adds one document, or puts it instead of the one with its name, in one commit. What is the same as before is
     /// not read or embedded again.
     ///
     /// # Errors

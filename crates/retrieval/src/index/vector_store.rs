@@ -56,7 +56,7 @@ pub trait VectorStore: Send + Sync + 'static {
     /// The store cannot be reached.
     fn ids(&self) -> impl Future<Output = Result<BTreeSet<VectorId>, VectorStoreError>> + Send;
 
-    /// Keeps vectors, each in the place of the one of its id. At most 500 are given at once.
+    /// Keeps vectors, each instead of the one of its id. At most 500 are given at once.
     ///
     /// # Errors
     /// The store cannot be reached, or takes no such vectors.
@@ -74,7 +74,7 @@ pub trait VectorStore: Send + Sync + 'static {
         ids: Vec<VectorId>,
     ) -> impl Future<Output = Result<(), VectorStoreError>> + Send;
 
-    /// The vectors nearest to this one by their cosine, the best first, at most so many; of these ids alone, where some
+    /// The vectors nearest to this one by their cosine, the best first, at most this many; of these ids alone, where some
     /// are given. `scan` says whether some may be missed.
     ///
     /// # Errors

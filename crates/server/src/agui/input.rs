@@ -106,7 +106,7 @@ pub(super) enum Answer {
 /// The kind of a request.
 #[derive(Debug)]
 pub(super) enum Wanted {
-    /// To say a turn.
+    /// To send a turn.
     Turn(Box<Turn>),
     /// To answer questions, with words of the user beside the answers.
     Answers(Vec<(Asking, Answer)>, String),

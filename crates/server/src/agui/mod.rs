@@ -1,5 +1,5 @@
 //! AG-UI 1.0, which front ends of agents speak: a team is an agent, a session is a thread, a run of the client's is a
-//! turn, or goes on with the answers to the questions of one.
+//! turn, or continues with the answers to the questions of one.
 //!
 //! [`input`] decides what a request wants, and [`reader`] what a recorded event means to the client.
 
@@ -164,7 +164,7 @@ impl Thread {
         Ok(Following::new(self.asked, run, reader).after(self.after))
     }
 
-    /// Says a turn.
+    /// Sends a turn.
     async fn say(mut self, turn: Turn) -> Result<Following, Refusal> {
         let said = self.asked.say(&self.session, turn);
         let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;

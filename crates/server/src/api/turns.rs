@@ -71,7 +71,7 @@ struct File {
     name: Option<String>,
     /// Its bytes in base64.
     base64: Option<String>,
-    /// An address that the model's server can reach, in the place of the bytes.
+    /// An address that the model's server can reach, instead of the bytes.
     url: Option<String>,
 }
 
@@ -201,7 +201,7 @@ impl From<Problem> for Unsaid {
 }
 
 impl Asked {
-    /// Says a turn, where its quotas allow it. To callers another owner's session is only a key that is taken.
+    /// Sends a turn, where its quotas allow it. To callers another owner's session is only a key that is taken.
     pub(crate) async fn say(&self, id: &SessionId, mut turn: Turn) -> Result<Run, Unsaid> {
         let quotas = &self.state.quotas;
         let admission = quotas

@@ -101,7 +101,7 @@ pub(super) struct Dialog {
     pub(super) answered: Option<Vec<Answered>>,
 }
 
-/// Says a turn. If the session's run asks a question, the message is the answer; results of calls answer the run that
+/// Sends a turn. If the session's run asks a question, the message is the answer; results of calls answer the run that
 /// made the calls.
 pub(super) async fn begin(
     asked: &Asked,

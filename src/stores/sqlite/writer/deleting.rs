@@ -9,7 +9,7 @@ use super::{Writer, answer};
 use crate::stores::sqlite::{deletion, fault::Fault};
 
 impl Writer {
-    /// Deletes at most so many rows of this tree and of earlier deletions that are unfinished.
+    /// Deletes at most this many rows of this tree and of earlier deletions that are unfinished.
     pub(in crate::stores::sqlite) fn delete_tree(
         &mut self,
         root: RunId,
@@ -22,7 +22,7 @@ impl Writer {
         self.delete(at, limit, |step| step.take(root)).map(Ok)
     }
 
-    /// Deletes at most so many rows of this session and of earlier deletions that are unfinished.
+    /// Deletes at most this many rows of this session and of earlier deletions that are unfinished.
     pub(in crate::stores::sqlite) fn delete_session(
         &mut self,
         session: &SessionId,

@@ -289,7 +289,7 @@ impl TopicState {
 }
 
 impl Queue {
-    /// Adds a member, in the place of the run that it continues. `true` if the run was not a member
+    /// Adds a member, instead of the run that it continues. `true` if the run was not a member
     /// before.
     fn add(&mut self, run: RunId) -> bool {
         let is_new = !self.members.contains(&run);
