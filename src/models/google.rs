@@ -229,7 +229,7 @@ async fn read(request: reqwest::RequestBuilder) -> Result<Token, CredentialError
         )));
     }
     let token = answer.json().await;
-    token.map_err(|_| failed(&"the answer of the server of tokens does not read"))
+    token.map_err(|_| failed(&"the answer of the server of tokens cannot be read"))
 }
 
 #[cfg(test)]

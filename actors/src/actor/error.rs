@@ -33,7 +33,7 @@ pub enum AnswerError {
         operation: OperationId,
     },
     /// The question has another answer: the first one counts.
-    #[error("the question {operation} is answered already, and otherwise: the first answer counts")]
+    #[error("the question {operation} was given another answer before: the first answer counts")]
     Answered {
         /// The operation.
         operation: OperationId,
@@ -47,7 +47,7 @@ pub enum AnswerError {
         open: Vec<OperationId>,
     },
     /// The time to answer the question is over.
-    #[error("the question {operation} has expired; resumed, the run goes on without an answer")]
+    #[error("the question {operation} has expired; resumed, the run continues without an answer")]
     Expired {
         /// The operation.
         operation: OperationId,
@@ -143,13 +143,13 @@ pub enum SystemError {
     UnknownRun(RunId),
     /// The run and all runs above it have ended, so there is nothing to try again.
     #[error(
-        "run {0} has ended, so there is nothing to try again: fork it to go on from one of its entries"
+        "run {0} has ended, so there is nothing to try again: fork it to continue from one of its entries"
     )]
     Ended(RunId),
     /// The run is on disk, but its team now keeps its runs in memory and does not look there.
     #[error(
         "run {run} is on disk, and team {team:?} keeps its runs in memory only: give the team \
-         another `durability` to go on with it"
+         another `durability` to continue it"
     )]
     OutOfReach {
         /// The run.
@@ -242,7 +242,7 @@ pub enum SystemError {
         error: AnswerError,
     },
     /// The definition to which the run is pinned cannot be decoded.
-    #[error("the definition that run {run} is pinned to does not read: {reason}")]
+    #[error("the definition that run {run} is pinned to cannot be read: {reason}")]
     Pinned {
         /// The run.
         run: RunId,
@@ -256,7 +256,7 @@ pub enum SystemError {
     #[error(transparent)]
     Recording(#[from] RecordingError),
     /// There is no such session.
-    #[error("there is no session {session}; `ghostlight session list` lists those that there are")]
+    #[error("there is no session {session}; `ghostlight session list` lists the sessions")]
     UnknownSession {
         /// The session.
         session: String,

@@ -22,7 +22,7 @@ pub enum StoreError {
     /// A process with later code of the journal's team has carried it, and this process leaves it to such processes.
     #[error(
         "{journal} was carried by version {version} of the code of team {team:?}, and this process has \
-         version {known}: a process that has the later version goes on with it"
+         version {known}: a process that has the later version continues it"
     )]
     LaterCode {
         /// The journal.
@@ -76,7 +76,7 @@ pub enum StoreError {
     #[error(
         "{place} ends at commit {have}, but its anchor says that commit {expected} was durable: \
          it was truncated or replaced by an older copy; restore it from a copy, or move its anchor \
-         away to go on with what is left"
+         away to continue with the rest"
     )]
     Truncated {
         /// Where.
@@ -144,7 +144,7 @@ pub enum StoreError {
     },
     /// A program from before the first version that is promised to be read made the store or wrote the journal.
     #[error(
-        "{place} has format version {found}, and this program reads version {oldest} and later: go on with \
+        "{place} has format version {found}, and this program reads version {oldest} and later: continue with \
          the program that wrote it until its runs have ended, or begin a new store; nothing was changed"
     )]
     NoLongerRead {

@@ -139,7 +139,7 @@ pub enum DefinitionError {
     /// One place gives a name to two different things.
     #[error(
         "two different things of the kind {what:?} are called {name:?} in {place}: rename one, or \
-         put one in the place of the other with `Registry::with`"
+         replace one by the other with `Registry::with`"
     )]
     Collision {
         /// The place.

@@ -229,7 +229,7 @@ fn not_a_cron(expression: &str, error: &CronError) -> String {
             fields[at]
         ),
         None => format!(
-            "{expression:?} is no cron expression: {error}; give it five fields, such as `0 7 * * 1-5` (minute, hour, \
+            "{expression:?} is not a cron expression: {error}; give it five fields, such as `0 7 * * 1-5` (minute, hour, \
              day of the month, month, day of the week)"
         ),
     }

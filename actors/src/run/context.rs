@@ -210,7 +210,7 @@ impl RunContext {
     /// [`ErrorKind::Malformed`] when it is none of this type.
     pub fn input_as<T: DeserializeOwned>(&self) -> Result<T, AgentError> {
         typed_text(&self.input().content()).map_err(|fault| {
-            let message = format!("the task of {} does not read: {fault}", self.spec().name);
+            let message = format!("the task of {} cannot be read: {fault}", self.spec().name);
             OperationError::new(ErrorKind::Malformed, message).into()
         })
     }

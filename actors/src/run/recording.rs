@@ -43,7 +43,7 @@ pub struct Recording {
 #[non_exhaustive]
 pub enum RecordingError {
     /// A line does not read.
-    #[error("line {line} of the recording does not read: {reason}")]
+    #[error("line {line} of the recording cannot be read: {reason}")]
     Line {
         /// Its number, from 1.
         line: usize,
@@ -70,7 +70,7 @@ pub enum RecordingError {
         oldest: u32,
     },
     /// An entry does not read.
-    #[error("entry {entry} of run {run} does not read: {reason}")]
+    #[error("entry {entry} of run {run} cannot be read: {reason}")]
     Entry {
         /// The run.
         run: RunId,

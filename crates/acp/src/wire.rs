@@ -92,7 +92,7 @@ pub enum RequestError {
     #[error("the other side refuses: {0}")]
     Refused(RpcError),
     /// The result has another form.
-    #[error("the result does not read: {0}")]
+    #[error("the result cannot be read: {0}")]
     Unreadable(String),
     /// The connection is closed. The other side may have got the request.
     #[error("the connection is closed")]
@@ -360,7 +360,7 @@ impl<R: AsyncBufRead + Unpin> Lines<R> {
             (None, Some(id)) => {
                 let result = match (fields.remove("result"), fields.remove("error")) {
                     (_, Some(error)) => Err(serde_json::from_value(error).unwrap_or_else(|_| {
-                        RpcError::internal("the other side tells an error that does not read")
+                        RpcError::internal("the other side gives an error that cannot be read")
                     })),
                     (result, None) => Ok(result.unwrap_or_default()),
                 };

@@ -79,7 +79,7 @@ pub enum RegistryError {
     #[error("the announcement is not taken: {0}")]
     Invalid(String),
     /// The id belongs to another.
-    #[error("the service {0:?} is another's")]
+    #[error("the service {0:?} belongs to another owner")]
     Foreign(String),
     /// There is no room.
     #[error("the registry is full: try again when services have gone")]

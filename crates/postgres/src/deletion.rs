@@ -76,7 +76,7 @@ pub(crate) async fn delete_tree(
 }
 
 fn is_open(row: &Row) -> Result<Fault, Fault> {
-    let odd = |_| Fault::Damaged("a run's id does not read".to_owned());
+    let odd = |_| Fault::Damaged("a run's id cannot be read".to_owned());
     let run = row.try_get::<_, &str>(0)?.parse().map_err(odd)?;
     Ok(Fault::Told(StoreError::Open { run }))
 }

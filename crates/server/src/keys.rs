@@ -53,7 +53,7 @@ pub enum ApiKeyError {
     #[error("{0}")]
     Invalid(String),
     /// There is no such key.
-    #[error("there is no key {0}; `ghostlight key list` lists those that there are")]
+    #[error("there is no key {0}; `ghostlight key list` lists the keys")]
     Unknown(String),
 }
 

@@ -92,7 +92,7 @@ fn first_run(
 ) -> Result<Option<RunId>, Fault> {
     let mut select = connection.prepare_cached(sql)?;
     let found = select.query_row(parameters, |row| row.get::<_, String>(0));
-    let odd = |_| Fault::damaged("a run's id does not read");
+    let odd = |_| Fault::damaged("a run's id cannot be read");
     found
         .optional()?
         .map(|run| run.parse().map_err(odd))

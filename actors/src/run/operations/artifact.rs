@@ -145,7 +145,7 @@ pub(crate) fn writes(scope: &str, info: &ArtifactInfo, expected: Expected) -> Ve
 
 pub(super) fn read(found: &StateValue) -> Result<ArtifactInfo, OperationError> {
     ArtifactInfo::deserialize(&found.value).map_err(|error| {
-        let message = format!("the store's row of an artifact does not read: {error}");
+        let message = format!("the store's row of an artifact cannot be read: {error}");
         OperationError::new(ErrorKind::Malformed, message)
     })
 }

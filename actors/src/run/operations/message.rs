@@ -83,7 +83,7 @@ impl<M: AgentMessage> Operation for Receive<M> {
         }
         let wait = Wait::new(WaitFor::Message(self.name), |arrival| match arrival {
             Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
-                let message = format!("a message {:?} does not read: {error}", M::NAME);
+                let message = format!("a message {:?} cannot be read: {error}", M::NAME);
                 OperationError::new(ErrorKind::Malformed, message)
             }),
             other => Err(unexpected(&other)),

@@ -38,7 +38,7 @@ pub enum ClientOptionsError {
     #[error("{0:?} is not a name of a header")]
     Header(String),
     /// A time is too short.
-    #[error("a request and a task need more time than none")]
+    #[error("the time limit of a request or of a task is 0: give a longer one")]
     NoTime,
     /// The HTTP client cannot be made.
     #[error("no client could be made: {0}")]

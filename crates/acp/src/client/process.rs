@@ -169,7 +169,7 @@ impl Process {
             Ok(result) => Ok(result),
             Err(RequestError::Refused(error)) => Err(Failure::Refused(error)),
             Err(RequestError::Closed) => Err(self.lost().await),
-            Err(error) => Err(self.says(&format!("answers what does not read: {error}"))),
+            Err(error) => Err(self.says(&format!("gives an answer that cannot be read: {error}"))),
         }
     }
 

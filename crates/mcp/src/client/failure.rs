@@ -23,7 +23,7 @@ pub(super) fn failed(error: ServiceError) -> ToolError {
             ToolError::in_doubt("it was cancelled, and the server told so")
         }
         ServiceError::UnexpectedResponse => {
-            ToolError::in_doubt("the server's answer does not read")
+            ToolError::in_doubt("the server's answer cannot be read")
         }
         ServiceError::TransportSend(sent) => match over_http(sent) {
             Some(error) if was_not_done(error) => ToolError::new(format!(
@@ -57,7 +57,7 @@ pub(super) fn reason(error: &ServiceError) -> String {
             Some(error) => told(error),
             None => error.to_string(),
         },
-        ServiceError::UnexpectedResponse => "its answer does not read".to_owned(),
+        ServiceError::UnexpectedResponse => "its answer cannot be read".to_owned(),
         other => other.to_string(),
     }
 }

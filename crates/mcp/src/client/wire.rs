@@ -195,7 +195,7 @@ impl Wire {
                         Ok(StreamableHttpPostResponse::Json(message, begun))
                     }
                     Err(error) => Err(WireError::UnexpectedServerResponse(
-                        format!("its answer does not read ({error}): {}", words(&body)).into(),
+                        format!("its answer cannot be read ({error}): {}", words(&body)).into(),
                     )),
                 }
             }
@@ -221,7 +221,7 @@ fn challenged(response: &Response) -> Option<Result<WireError, WireError>> {
     let status = response.status();
     let challenge = response.headers().get(WWW_AUTHENTICATE)?;
     let challenge = challenge.to_str().map(str::to_owned).map_err(|_| {
-        WireError::UnexpectedServerResponse("its demand for an authorization does not read".into())
+        WireError::UnexpectedServerResponse("its demand for an authorization cannot be read".into())
     });
     match status {
         StatusCode::UNAUTHORIZED => Some(

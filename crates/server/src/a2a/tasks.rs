@@ -50,7 +50,7 @@ pub(super) struct Begun {
 impl Agent {
     pub(super) fn of(asked: Asked, team: String) -> Result<Self, ProtocolError> {
         let Some(found) = asked.state.team(&team) else {
-            let message = format!("there is no agent {team:?}; /a2a lists those that there are");
+            let message = format!("there is no agent {team:?}; /a2a lists the agents");
             return Err(ProtocolError::new(ErrorCode::MethodNotFound, message));
         };
         let is_json = found.agent.output.is_some();

@@ -55,7 +55,7 @@ pub(super) fn endpoints(endpoints: Endpoints) -> Endpoints {
             POST,
             "/api/v1/sessions/{team}/{key}/turns",
             RUN,
-            "Says a turn: answers when it is recorded, or waits (`wait`), or streams (`Accept: text/event-stream`).",
+            "Sends a turn: answers when it is recorded, or waits (`wait`), or streams (`Accept: text/event-stream`).",
             turns::say,
         )
         .asks::<WaitQuery>()

@@ -122,7 +122,7 @@ pub(super) async fn begin(
     let known = asked.state.has_team(&team);
     if !known {
         return Err(Problem::not_found(format!(
-            "model {team:?}; /v1/models lists those that there are"
+            "model {team:?}; /v1/models lists the models"
         )));
     }
     // A turn with an id gets a session of the same id, so that sending the turn again finds the same session.
