@@ -493,7 +493,7 @@ async fn steer(
 
 fn error_of(run: &Run) -> Problem {
     Problem::conflict(format!(
-        "run {} has ended: say a turn to its session",
+        "run {} has ended: send a turn to its session",
         run.id()
     ))
 }
