@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod client;
+mod form_secrets;
 mod server;
 
 pub use client::{

@@ -4,6 +4,8 @@ use ghostlight_actors::{safety, vocabulary::Question};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
+use crate::form_secrets::{is_web_address, secret_of, unsafe_address};
+
 /// The longest message, name or address of a server in a question, in characters.
 const MESSAGE: usize = 2_000;
 const FIELD: usize = 300;
@@ -13,53 +15,37 @@ const FIELDS: usize = 50;
 /// The option that declines to answer.
 const DECLINE: &str = "(decline)";
 
-/// The words by which a field asks for a secret.
-const SECRETS: [&str; 10] = [
-    "password",
-    "passwd",
-    "passphrase",
-    "passcode",
-    "pin",
-    "secret",
-    "token",
-    "apikey",
-    "credential",
-    "credentials",
-];
-
 /// Why a server's question is not shown to a person, if it is not: a form that asks for a secret (the protocol forbids
-/// it), or an address that a browser must not open. It is declined without being asked.
+/// it), or an address that a browser must not open, also as a link in a text. It is declined without being asked.
 pub(super) fn refused(asked: &ElicitRequestParams) -> Option<String> {
-    match asked {
+    let address = match asked {
         ElicitRequestParams::FormElicitationParams {
-            requested_schema, ..
+            message,
+            requested_schema,
+            ..
         } => {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-            let fields = Field::all(&schema).into_iter();
-            let mut secret = fields.filter(Field::is_secret).map(|field| field.label());
-            secret.next().map(|field| {
-                format!("a form of it asks for a secret ({field}), which a form may not")
-            })
+            if let Some(part) = secret_of(message, &schema) {
+                return Some(format!(
+                    "a form of it asks for a secret ({part}), which a form may not"
+                ));
+            }
+            None
         }
         ElicitRequestParams::UrlElicitationParams { url, .. } => {
-            (!is_web_address(url)).then(|| {
-                let url = safety::sanitize_line(url, FIELD);
-                format!(
-                    "it wants an address opened that is neither https nor on this machine: {url}"
-                )
-            })
+            (!is_web_address(url)).then(|| safety::sanitize_line(url, FIELD))
         }
         _ => None,
-    }
-}
-
-/// Whether an address is of https, or of http on this machine.
-fn is_web_address(address: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(address) else {
-        return false;
     };
-    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    url.scheme() == "https" || (url.scheme() == "http" && is_local)
+    let address = address.or_else(|| {
+        let shown = question("", asked, None);
+        let labels = shown.options.iter().map(|one| shown.label(one));
+        let mut texts = labels.chain([shown.prompt.as_str()]);
+        texts.find_map(unsafe_address)
+    });
+    address.map(|address| {
+        format!("it shows an address that is neither https nor on this machine: {address}")
+    })
 }
 
 /// A server's question, with the fault of the previous answer if there was one.
@@ -203,13 +189,6 @@ impl<'a> Field<'a> {
         text(self.name, FIELD)
     }
 
-    /// Whether it asks for a secret, by its format, its name or its title.
-    fn is_secret(&self) -> bool {
-        let said = |key: &str| self.schema.get(key).and_then(Value::as_str);
-        let named = [Some(self.name), said("title"), said("format")];
-        self.kind() != "boolean" && named.into_iter().flatten().any(names_secret)
-    }
-
     /// The options of a choice, each with its title for a person.
     fn options(&self) -> Vec<(String, String)> {
         options(self.schema)
@@ -314,24 +293,6 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Whether a name has one of the words for secrets, however its words are joined.
-fn names_secret(name: &str) -> bool {
-    let mut spaced = String::new();
-    let mut was_lower = false;
-    for one in name.chars() {
-        if one.is_uppercase() && was_lower {
-            spaced.push(' ');
-        }
-        was_lower = one.is_lowercase();
-        spaced.extend(one.to_lowercase());
-    }
-    let spaced = spaced
-        .replace("api key", "apikey")
-        .replace("api_key", "apikey");
-    let mut words = spaced.split(|one: char| !one.is_alphanumeric());
-    words.any(|word| SECRETS.contains(&word) || word.contains("password"))
-}
-
 /// The options of a schema: `enum` with its `enumNames`, or constants with titles.
 fn options(schema: &Value) -> Vec<(String, String)> {
     let list = |key: &str| schema.get(key).and_then(Value::as_array);
@@ -416,55 +377,40 @@ mod tests {
     }
 
     #[test]
-    fn a_form_may_not_ask_for_a_secret() {
+    fn a_form_is_declined_that_asks_for_a_secret_or_shows_a_link_to_elsewhere() {
+        let text = |key: &str, said: &str| json!({ "x": { "type": "string", key: said } });
         for field in [
-            json!({ "password": { "type": "string" } }),
-            json!({ "userPassword": { "type": "string" } }),
-            json!({ "x": { "type": "string", "title": "Your password" } }),
-            json!({ "api_key": { "type": "string" } }),
-            json!({ "name": { "type": "string" }, "accessToken": { "type": "string" } }),
+            text("description", "The password of ada"),
+            text("title", "[more](javascript:alert(1))"),
+            text("description", "see file:///etc/passwd"),
+            text("description", "see http://example.com/"),
         ] {
             assert!(
                 refused(&asked(field.clone(), json!([]))).is_some(),
                 "{field}"
             );
         }
-        for field in [
-            json!({ "name": { "type": "string" } }),
-            json!({ "pinned": { "type": "string" } }),
-            json!({ "reset_password": { "type": "boolean" } }),
-        ] {
-            assert!(
-                refused(&asked(field.clone(), json!([]))).is_none(),
-                "{field}"
-            );
-        }
+        let linked = json!({ "x": { "type": "string", "oneOf": [
+            { "const": "a", "title": "javascript:alert(1)" },
+        ] } });
+        assert!(refused(&asked(linked, json!([]))).is_some());
+        let plain = text("description", "see https://example.com/");
+        assert_eq!(refused(&asked(plain, json!([]))), None);
     }
 
     #[test]
-    fn only_addresses_of_the_web_are_opened() {
-        let refused = |url: &str| {
+    fn an_address_is_declined_that_a_browser_must_not_open() {
+        let refused = |message: &str, url: &str| {
             let asked =
-                json!({ "mode": "url", "message": "Sign in", "url": url, "elicitationId": "1" });
+                json!({ "mode": "url", "message": message, "url": url, "elicitationId": "1" });
             let asked = serde_json::from_value(asked).unwrap_or_else(|error| panic!("{error}"));
             refused(&asked)
         };
-        for url in [
-            "javascript:alert(1)",
-            "file:///etc/passwd",
-            "http://example.com/",
-            "data:text/html,x",
-            "x",
-        ] {
-            assert!(refused(url).is_some(), "{url}");
-        }
-        for url in [
-            "https://example.com/",
-            "http://localhost:3000/",
-            "http://127.0.0.1/",
-        ] {
-            assert!(refused(url).is_none(), "{url}");
-        }
+        let (good, bad) = ("https://example.com/", "javascript:alert(1)");
+        assert_eq!(refused("Sign in", good), None);
+        assert!(refused("Sign in", bad).is_some());
+        assert!(refused(&format!("Sign in at {bad}"), good).is_some());
+        assert!(refused("Sign in at http://example.com/", good).is_some());
     }
 
     #[test]

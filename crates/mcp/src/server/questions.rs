@@ -18,6 +18,8 @@ use rmcp::{
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use crate::form_secrets::secret_of;
+
 /// The field of a form that holds the answer.
 const ANSWER: &str = "answer";
 
@@ -180,7 +182,9 @@ pub(super) async fn open(run: &Run) -> Result<Option<InputRequests>, SystemError
 
 /// Whether a question asks for a secret, which must not be in a form that a client's model may see.
 fn is_secret(question: &Question) -> bool {
-    question.kind == QuestionKind::Authentication
+    let schema = question.schema.as_ref();
+    let form = schema.and_then(|schema| secret_of(&question.prompt, schema));
+    question.kind == QuestionKind::Authentication || form.is_some()
 }
 
 fn requests(open: &[Open]) -> Option<InputRequests> {
@@ -276,4 +280,24 @@ fn in_words(run: &Run, open: &[Open]) -> String {
         each.collect::<String>(),
         run.id().short(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_that_asks_for_a_secret_is_not_sent_to_a_client() {
+        let form = |prompt: &str, field: Value| {
+            let schema = json!({ "type": "object", "properties": { "x": field } });
+            is_secret(&Question::form(prompt, schema))
+        };
+        let text = json!({ "type": "string" });
+        assert!(form(
+            "Sign in",
+            json!({ "type": "string", "writeOnly": true })
+        ));
+        assert!(form("Your password?", text.clone()));
+        assert!(!form("Your name?", text));
+    }
 }
