@@ -13,6 +13,7 @@ use super::{
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
     run::{answers, unfit},
+    safety::unambiguous_json,
     vocabulary::{
         Begun, Entry, OperationError, OperationId, Question, QuestionKind, RunId, Timestamp,
         ToolCall,
@@ -23,13 +24,14 @@ use crate::{
 /// decoded, and an approval loses the digest that it names, which has to be the question's.
 ///
 /// # Errors
-/// The digest of another call.
-fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
+/// A form that names a field twice, or the digest of another call.
+fn bound(operation: OperationId, question: &Question, mut value: Value) -> Result<Value, String> {
     let named = match (question.kind, &mut value) {
         (QuestionKind::Approval, Value::Object(fields)) => fields.remove("digest"),
         // Many clients have one line of text for every answer.
-        (QuestionKind::Form, Value::String(text)) => match serde_json::from_str(text) {
+        (QuestionKind::Form, Value::String(text)) => match unambiguous_json(text) {
             Ok(form @ Value::Object(_)) => return Ok(form),
+            Err(error) if error.is_data() => return Err(error.to_string()),
             _ => None,
         },
         _ => None,
@@ -37,7 +39,10 @@ fn bound(question: &Question, mut value: Value) -> Result<Value, Value> {
     let Some(named) = named else { return Ok(value) };
     let asked = question.digest.map(|digest| digest.to_string());
     if named.as_str() != asked.as_deref() {
-        return Err(named);
+        return Err(format!(
+            "the answer is for a call of the digest {named}, and {operation} asks about another: look at the question \
+             again"
+        ));
     }
     // A plain yes or no is recorded as one.
     let plain = value.as_object().filter(|fields| fields.len() == 1);
@@ -198,13 +203,8 @@ impl Run {
             return Err(refuse(AnswerError::TooLate { operation }));
         }
         let asking = self.system.run(run);
-        let value = bound(&question, value).map_err(|digest| {
-            let reason = format!(
-                "the answer is for a call of the digest {digest}, and {operation} asks about another: \
-                 look at the question again"
-            );
-            refuse(AnswerError::Unfit { operation, reason })
-        })?;
+        let value = bound(operation, &question, value)
+            .map_err(|reason| refuse(AnswerError::Unfit { operation, reason }))?;
         if question.kind == QuestionKind::Authentication
             && let Some(secret) = value.as_str().filter(|secret| !secret.is_empty())
         {
@@ -273,7 +273,7 @@ impl Run {
         let Some((question, given)) = self.recorded_answer(operation).await? else {
             return Ok(None);
         };
-        let value = bound(&question, value.clone());
+        let value = bound(operation, &question, value.clone());
         let value = value.map(|value| as_recorded(&question, value, who));
         Ok(Some(match value {
             Ok(value) if value == given => AnswerError::Repeated { operation },

@@ -135,6 +135,12 @@ async fn a_form_is_answered_by_an_object_that_fits_its_schema() {
                 "{wrong}: {refused}"
             );
         }
+        let twice = json!(r#"{"name":"Ann","name":"Bob"}"#);
+        let refused = run.answer(operation, twice).await.unwrap_err();
+        assert!(
+            refused.to_string().contains("name stands twice"),
+            "{refused}"
+        );
         run.answer(operation, answer).await.unwrap();
         assert_eq!(
             run.outcome().await.unwrap().text(),

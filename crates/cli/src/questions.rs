@@ -116,11 +116,11 @@ fn choice(question: &Question, text: &str, word: &str) -> Result<Value, String> 
         })
 }
 
-/// A text, unless it is a JSON object, list or string.
+/// A text, unless it is a JSON object, list or string, and names nothing twice.
 fn free(text: &str) -> Value {
     let looks_like_json = text.starts_with(['{', '[', '"']);
     let value = looks_like_json
-        .then(|| serde_json::from_str(text).ok())
+        .then(|| unambiguous_json(text).ok())
         .flatten();
     value.unwrap_or_else(|| Value::String(text.to_owned()))
 }

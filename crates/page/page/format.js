@@ -82,6 +82,21 @@ export function words(value) {
   return inner === null ? told : `${told}: ${words(inner)}`;
 }
 
+/** Parses JSON in which no object has a name twice: `JSON.parse` would take the last of them without a word. */
+export function unambiguous(text) {
+  const value = JSON.parse(text);
+  // In JSON a string before a colon is a name.
+  const written = [...text.matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?/g)].filter(([, colon]) => colon).length;
+  if (written !== names(value)) throw new Error("a name stands twice in one object");
+  return value;
+}
+
+function names(value) {
+  if (typeof value !== "object" || value === null) return 0;
+  const own = Array.isArray(value) ? 0 : Object.keys(value).length;
+  return Object.values(value).reduce((sum, one) => sum + names(one), own);
+}
+
 /** JSON text with indentation; any other text as it is. */
 export function pretty(value) {
   if (typeof value !== "string") return JSON.stringify(value, null, 2);

@@ -2,7 +2,7 @@
 
 import { path, post } from "./api.js";
 import { h, Kept, show } from "./dom.js";
-import { exact, line, pretty, visible } from "./format.js";
+import { exact, line, pretty, unambiguous, visible } from "./format.js";
 import { folded } from "./folded.js";
 
 /** The open questions. A question keeps its element, and the input in it, when others come and go. */
@@ -101,7 +101,7 @@ function approval(question, send) {
     const value = { approved: true };
     if (!edited.hidden && edit.value !== shown) {
       try {
-        value.arguments = JSON.parse(edit.value);
+        value.arguments = unambiguous(edit.value);
       } catch (error) {
         fault.textContent = `The arguments are no JSON: ${error.message}`;
         return edit.focus();

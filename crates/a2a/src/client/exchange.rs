@@ -1,6 +1,7 @@
 //! Requests and responses over HTTP, in either binding.
 
 use futures_util::StreamExt as _;
+use ghostlight_actors::safety;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde_json::{Value, json};
 
@@ -134,7 +135,7 @@ impl Exchange {
         }
         let status = response.status().as_u16();
         let body = self.bytes(response).await?;
-        let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
+        let body = read(&body).map_err(|_| body);
         Err(match body {
             Ok(body) => refusal(&body).unwrap_or_else(|| {
                 let text = shown(&body.to_string());
@@ -235,7 +236,7 @@ impl Exchange {
                 text,
             });
         }
-        serde_json::from_slice(&body).map_err(|error| ClientError::Malformed(error.to_string()))
+        read(&body)
     }
 
     async fn bytes(&self, response: Response) -> Result<Vec<u8>, ClientError> {
@@ -273,6 +274,13 @@ pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
 }
 
 /// The error in a response of either binding.
+/// A body of JSON. An agent's answer that names something twice is none, since readers differ in what it says.
+fn read(body: &[u8]) -> Result<Value, ClientError> {
+    let text =
+        std::str::from_utf8(body).map_err(|error| ClientError::Malformed(error.to_string()))?;
+    safety::unambiguous_json(text).map_err(|error| ClientError::Malformed(error.to_string()))
+}
+
 pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
     let error = answer.get("error").filter(|error| !error.is_null())?;
     let message = error["message"].as_str().unwrap_or("it does not say why");
@@ -294,7 +302,7 @@ pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
 
 /// An agent's text, shortened, without characters that control a terminal or mislead a model.
 pub(super) fn shown(text: &str) -> String {
-    ghostlight_actors::safety::sanitize_line(text, SHOWN)
+    safety::sanitize_line(text, SHOWN)
 }
 
 /// An error with its causes, but without the address, which may contain a secret.
@@ -312,4 +320,14 @@ pub(super) fn causes(error: &reqwest::Error) -> String {
         cause = error.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn an_answer_that_names_something_twice_is_none() {
+        let two = br#"{"result": {"state": "failed", "state": "completed"}}"#;
+        let error = super::read(two).unwrap_err();
+        assert!(error.to_string().contains("state stands twice"), "{error}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
-use ghostlight_actors::safety::{EventParser, ServerEvent};
+use ghostlight_actors::safety::{self, EventParser, ServerEvent};
 use reqwest::Response;
 use serde_json::Value;
 use tonic::Streaming;
@@ -96,7 +96,7 @@ fn malformed(error: serde_json::Error) -> ClientError {
 }
 
 fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
-    let value: Value = serde_json::from_str(data).map_err(malformed)?;
+    let value = safety::unambiguous_json(data).map_err(malformed)?;
     let value = match binding {
         Binding::JsonRpc => result_of(value)?,
         _ => match refusal(&value) {
@@ -113,6 +113,13 @@ mod tests {
     use futures_util::stream;
 
     use super::*;
+
+    #[test]
+    fn an_event_that_names_something_twice_is_none() {
+        let two = r#"{"task": {"id": "a", "id": "b"}}"#;
+        let error = told(two, Binding::HttpJson).unwrap_err();
+        assert!(error.to_string().contains("id stands twice"), "{error}");
+    }
 
     fn of_pieces(pieces: Vec<Vec<u8>>) -> Following {
         Following::Events {

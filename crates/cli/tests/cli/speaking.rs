@@ -89,6 +89,15 @@ fn a_run_is_told_things_while_it_works_and_not_when_it_has_ended() {
         "{}",
         told.err
     );
+    let two = desk.shipped(&[
+        "steer",
+        &run,
+        "{\"number\": 3, \"number\": 4}",
+        "--message",
+        "order",
+    ]);
+    let two = two.exits(2);
+    assert!(two.err.contains("number stands twice"), "{}", two.err);
     desk.shipped(&["steer", &run, "{\"number\": 3}", "--message", "order"])
         .exits(0);
     desk.open_gate();

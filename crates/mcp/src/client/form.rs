@@ -133,9 +133,10 @@ pub(super) fn result(
         Value::String(text) if text == DECLINE => return declined(),
         value => match (only, value) {
             (Some(one), value) => Map::from_iter([(one.name.to_owned(), value.clone())]),
-            (None, Value::String(text)) => match serde_json::from_str(text) {
+            (None, Value::String(text)) => match safety::unambiguous_json(text) {
                 Ok(Value::Object(given)) => given,
                 Ok(Value::Bool(false)) => return declined(),
+                Err(error) if error.is_data() => return Err(error.to_string()),
                 _ => return Err("the answer must be a JSON object".to_owned()),
             },
             _ => return Err("the answer must be a JSON object".to_owned()),
@@ -437,6 +438,7 @@ mod tests {
             json!({ "name": "Ada", "tags": ["z"] }),
             json!({ "name": "Ada", "shoe": 38 }),
             json!("Ada"),
+            json!(r#"{"name": "Ada", "name": "Bob"}"#),
         ] {
             assert!(given(&form, wrong.clone()).is_err(), "{wrong}");
         }

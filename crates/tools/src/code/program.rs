@@ -2,7 +2,10 @@
 
 use std::{process::ExitStatus, sync::Arc, time::Duration};
 
-use ghostlight_actors::vocabulary::{ToolDefinition, ToolSet, ToolStatus};
+use ghostlight_actors::{
+    safety::unambiguous_json,
+    vocabulary::{ToolDefinition, ToolSet, ToolStatus},
+};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -243,7 +246,10 @@ impl Process {
 
     async fn hear(&mut self, settings: &Code) -> Result<Advance, String> {
         let frame = match self.line().await {
-            Ok(Some(line)) => serde_json::from_slice::<Frame>(&line)
+            Ok(Some(line)) => String::from_utf8(line)
+                .map_err(|error| error.to_string())
+                .and_then(|line| unambiguous_json(&line).map_err(|error| error.to_string()))
+                .and_then(|line| Frame::deserialize(line).map_err(|error| error.to_string()))
                 .map_err(|error| format!("it sent a line that is not a call: {error}")),
             Ok(None) => {
                 let status = self.child.wait().await;

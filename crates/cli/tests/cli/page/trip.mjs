@@ -60,6 +60,9 @@ scenario(async (page) => {
   await edit.fill("no json");
   await page.getByRole("button", { name: "Approve" }).click();
   await page.getByText("The arguments are no JSON").waitFor();
+  await edit.fill('{"what": "a night", "price": 1, "price": 900}');
+  await page.getByRole("button", { name: "Approve" }).click();
+  await page.getByText("a name stands twice").waitFor();
   await edit.fill(JSON.stringify({ what: "train 10:12 and one night", price: 123.9 }));
   await page.getByRole("button", { name: "Approve" }).click();
   await page.locator(".pill.good", { hasText: "answered" }).waitFor();
