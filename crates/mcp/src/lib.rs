@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod ambiguous;
 mod client;
 mod form_secrets;
 mod server;

@@ -7,6 +7,7 @@ use rmcp::{
 };
 
 use super::wire::WireError;
+use crate::ambiguous;
 
 /// The most characters of a server's words.
 const WORDS: usize = 2_000;
@@ -15,6 +16,10 @@ const WORDS: usize = 2_000;
 /// been sent.
 pub(super) fn failed(error: ServiceError) -> ToolError {
     match &error {
+        ServiceError::McpError(error) if ambiguous::is_answer(error) => {
+            let reason = safety::sanitize_line(&error.message, WORDS);
+            ToolError::in_doubt(format!("the server's answer is ambiguous: {reason}"))
+        }
         ServiceError::McpError(error) => {
             let said = safety::sanitize_line(&error.message, WORDS);
             ToolError::new(format!("The server refuses the call: {said}"))

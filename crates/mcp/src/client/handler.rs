@@ -6,15 +6,16 @@ use ghostlight_actors::safety;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationAction,
-        ElicitationCapability, FormElicitationCapability, Implementation,
-        ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam,
-        UrlElicitationCapability,
+        ClientCapabilities, ClientConfig, CustomRequest, CustomResult, ElicitRequestParams,
+        ElicitResult, ElicitationAction, ElicitationCapability, FormElicitationCapability,
+        Implementation, ProgressNotificationParam, ProtocolVersion,
+        ResourceUpdatedNotificationParam, UrlElicitationCapability,
     },
     service::{NotificationContext, RequestContext},
 };
 
 use super::{connection::Shared, form};
+use crate::ambiguous;
 
 /// The longest progress message that is shown, in characters.
 const MESSAGE: usize = 200;
@@ -58,6 +59,14 @@ impl ClientHandler for Handler {
             answer = shared.calls.ask(asked) => answer,
             () = context.ct.cancelled() => nobody,
         })
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleClient>,
+    ) -> Result<CustomResult, rmcp::ErrorData> {
+        ambiguous::refuse(request)
     }
 
     async fn on_resource_updated(

@@ -3,6 +3,7 @@
 //! The SDK reads a result as a whole. Where that fails, it is read here once more, member by member.
 
 use std::{
+    borrow::Cow,
     collections::BTreeSet,
     future::{self, Future},
 };
@@ -25,6 +26,7 @@ use serde_json::{Map, Value, json};
 use tokio::{sync::watch, time::sleep_until};
 
 use super::{overhearing::Overheard, wire::is_a_request};
+use crate::{ambiguous, form_secrets};
 
 /// How many members that are left out a warning names.
 const NAMED: usize = 20;
@@ -94,6 +96,20 @@ impl<T> Lenient<T> {
         }
         message
     }
+}
+
+/// A message of a server as it may be read: an ambiguous one is replaced, and in a form each field that takes a secret
+/// says so.
+pub(super) fn screened(message: &[u8]) -> Cow<'_, [u8]> {
+    let message = ambiguous::screened(message);
+    if let Ok(text) = std::str::from_utf8(&message)
+        && text.contains("requestedSchema")
+        && let Ok(mut asked) = serde_json::from_str(text)
+    {
+        form_secrets::mark(&mut asked);
+        return asked.to_string().into_bytes().into();
+    }
+    message
 }
 
 /// The message, with a result that reads where it can be made so.

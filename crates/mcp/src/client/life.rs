@@ -22,11 +22,12 @@ use super::{
     failure,
     handler::Handler,
     http,
-    lenient::Lenient,
+    lenient::{self, Lenient},
     overhearing::Overhearing,
     pages,
     settings::Endpoint,
 };
+use crate::ambiguous::Lines;
 
 /// How long to wait for the exit of a server whose streams are closed.
 const LAST_WORDS: Duration = Duration::from_millis(500);
@@ -128,6 +129,7 @@ impl Shared {
                 let started = ChildProcess::start(program, &self.stderr);
                 let (mut process, stdin, stdout) = started.map_err(|error| error.to_string())?;
                 let (stdout, heard) = Overhearing::new(stdout);
+                let stdout = Lines::new(stdout, MAX_MESSAGE_BYTES, lenient::screened);
                 let transport = AsyncRwTransport::new_client(stdout, stdin)
                     .with_max_line_length(MAX_MESSAGE_BYTES);
                 let transport = Lenient::new(transport, &self.name, heard);

@@ -3,7 +3,7 @@
 //! The SDK's own client drops the words of most refusals, and passes errors on that name no request, which then waits
 //! until its time is over. Here an answer ends the request that it answers, whatever its status and form.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use futures_util::StreamExt as _;
 use ghostlight_actors::safety;
@@ -28,7 +28,7 @@ use rmcp::{
     },
 };
 use serde_json::Value;
-use sse_stream::SseStream;
+use sse_stream::{Sse, SseStream};
 
 use super::lenient;
 
@@ -94,9 +94,8 @@ impl StreamableHttpClient for Wire {
         token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<BoxedSseResponse, WireError> {
-        self.client
-            .get_stream(uri, session, last, token, headers)
-            .await
+        let events = self.client.get_stream(uri, session, last, token, headers);
+        Ok(events.await?.map(|event| event.map(screened)).boxed())
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -108,9 +107,10 @@ impl StreamableHttpClient for Wire {
         headers: HashMap<HeaderName, HeaderValue>,
         max: usize,
     ) -> Result<BoxedSseResponse, WireError> {
-        self.client
-            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, max)
-            .await
+        let client = &self.client;
+        let events =
+            client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, max);
+        Ok(events.await?.map(|event| event.map(screened)).boxed())
     }
 }
 
@@ -189,7 +189,7 @@ impl Wire {
                 if !is_whole {
                     return Err(WireError::ResponseBodyTooLarge { max_size });
                 }
-                match read(&body, asked) {
+                match read(&lenient::screened(&body), asked) {
                     Ok(message) => {
                         let message = lenient::mended(message, &self.server);
                         Ok(StreamableHttpPostResponse::Json(message, begun))
@@ -324,7 +324,7 @@ fn events(response: Response, asked: RequestId, server: Arc<str>, most: usize) -
         Ok(chunk)
     });
     let events = SseStream::from_bytes_stream(bytes).map(move |event| {
-        let mut event = event?;
+        let mut event = screened(event?);
         if let Some(data) = &mut event.data
             && let Ok(message) = read(data.as_bytes(), &asked)
             && is_odd(&message)
@@ -335,6 +335,19 @@ fn events(response: Response, asked: RequestId, server: Arc<str>, most: usize) -
         Ok(event)
     });
     events.boxed()
+}
+
+/// An event whose message may be read.
+fn screened(mut event: Sse) -> Sse {
+    if let Some(data) = &mut event.data
+        && let Cow::Owned(instead) = lenient::screened(data.as_bytes())
+    {
+        // It is JSON, so it is text; where there is nothing in its place, the event has no data.
+        event.data = String::from_utf8(instead)
+            .ok()
+            .filter(|data| !data.is_empty());
+    }
+    event
 }
 
 /// Whether the SDK would not read a message as it is read here.

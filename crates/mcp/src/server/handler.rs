@@ -18,12 +18,12 @@ use rmcp::{
     handler::server::skill_catalog::SkillCatalog,
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CancelledNotificationParam,
-        CompleteRequestParams, CompleteResult, CompletionInfo, ConstString, GetPromptRequestParams,
-        GetPromptResponse, GetSkillRequestMethod, GetSkillRequestParams, GetSkillResult,
-        GetTaskParams, GetTaskResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListSkillsRequestMethod,
-        ListSkillsResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceDirectoryRequestMethod, ReadResourceDirectoryRequestParams,
+        CompleteRequestParams, CompleteResult, CompletionInfo, ConstString, CustomRequest,
+        CustomResult, GetPromptRequestParams, GetPromptResponse, GetSkillRequestMethod,
+        GetSkillRequestParams, GetSkillResult, GetTaskParams, GetTaskResult, Implementation,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
+        ListSkillsRequestMethod, ListSkillsResult, ListToolsResult, PaginatedRequestParams,
+        ProtocolVersion, ReadResourceDirectoryRequestMethod, ReadResourceDirectoryRequestParams,
         ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse, Reference,
         RequestId, ServerCapabilities, ServerConfig, SetLevelRequestMethod, SubscribeRequestParams,
         SubscriptionFilter, Tool, UnsubscribeRequestParams, UpdateTaskParams,
@@ -42,6 +42,7 @@ use super::{
     subscriptions::{self, Changes, MAX_WATCHED, Watched},
     tasks,
 };
+use crate::ambiguous;
 
 /// Serves one client; over HTTP, one of its sessions or requests.
 #[derive(Clone, Debug)]
@@ -222,6 +223,14 @@ impl ServerHandler for Handler {
         Call::read(self, params, &context)?
             .carry(self, context)
             .await
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        ambiguous::refuse(request)
     }
 
     async fn on_cancelled(

@@ -1,6 +1,7 @@
 //! Streamable HTTP, as a service to nest into a router.
 
 use std::{
+    borrow::Cow,
     fmt,
     pin::Pin,
     sync::Arc,
@@ -9,6 +10,7 @@ use std::{
 
 use http::Request;
 use http_body::Body;
+use http_body_util::{BodyExt as _, Collected, Full};
 use rmcp::transport::{
     StreamableHttpServerConfig, StreamableHttpService,
     streamable_http_server::session::local::LocalSessionManager,
@@ -16,6 +18,7 @@ use rmcp::transport::{
 use tower_service::Service;
 
 use super::{Owner, Served, handler::Handler, http_sessions::HttpSessions};
+use crate::ambiguous;
 
 type Inner = StreamableHttpService<Handler, LocalSessionManager>;
 
@@ -82,9 +85,17 @@ where
         let owner = owner.map(|Owner(owner)| owner.clone());
         let sessions = self.sessions.clone();
         sessions.hide_from(owner.as_deref(), request.headers_mut());
-        let answered = self.inner.call(request);
+        let mut inner = self.inner.clone();
         Box::pin(async move {
-            let response = answered.await?;
+            let (parts, body) = request.into_parts();
+            // A body that did not come whole is none.
+            let body = body.collect().await.map(Collected::to_bytes);
+            let body = body.unwrap_or_default();
+            let body = Full::new(match ambiguous::screened(&body) {
+                Cow::Borrowed(_) => body.clone(),
+                Cow::Owned(instead) => instead.into(),
+            });
+            let response = inner.call(Request::from_parts(parts, body)).await?;
             sessions.begin(owner, response.headers()).await;
             Ok(response)
         })

@@ -41,6 +41,8 @@ use self::{
     documents::{Document, DocumentTemplate},
     handler::Handler,
 };
+use crate::ambiguous::{self, Lines};
+
 pub use self::{
     http::{HttpOptions, HttpService},
     prompts::PromptTemplate,
@@ -298,6 +300,7 @@ impl McpServer {
         R: AsyncRead + Send + Unpin + 'static,
         W: AsyncWrite + Send + Unpin + 'static,
     {
+        let read = Lines::new(read, MAX_MESSAGE_BYTES, ambiguous::screened);
         let transport =
             AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_MESSAGE_BYTES);
         let serving = rmcp::serve_server(Handler::new(self.0.clone()), transport).await;

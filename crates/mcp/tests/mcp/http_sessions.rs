@@ -5,21 +5,21 @@ use serde_json::{Value, json};
 
 use crate::serving::{desk, over_http};
 
-struct Caller<'c> {
+pub(crate) struct Caller<'c> {
     url: &'c str,
     owner: &'c str,
     client: reqwest::Client,
 }
 
 impl<'c> Caller<'c> {
-    fn new(url: &'c str, owner: &'c str) -> Self {
+    pub(crate) fn new(url: &'c str, owner: &'c str) -> Self {
         // The first of several sets it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::new();
         Self { url, owner, client }
     }
 
-    fn request(&self, method: Method, session: Option<&str>) -> RequestBuilder {
+    pub(crate) fn request(&self, method: Method, session: Option<&str>) -> RequestBuilder {
         let request = self.client.request(method, self.url);
         let request = request
             .header("x-owner", self.owner)
@@ -32,7 +32,7 @@ impl<'c> Caller<'c> {
     }
 
     /// Begins a session.
-    async fn begin(&self) -> String {
+    pub(crate) async fn begin(&self) -> String {
         let client = json!({ "name": "test", "version": "1" });
         let params =
             json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client });

@@ -6,6 +6,7 @@
     missing_docs
 )]
 
+mod ambiguous;
 mod catalogue;
 mod going_on;
 mod http_sessions;

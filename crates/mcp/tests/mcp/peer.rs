@@ -256,6 +256,14 @@ impl Running {
                 let message = message.clone();
                 thread::spawn(move || self.call(&message));
             }
+            // A refusal of what was asked.
+            "" if message.get("error").is_some() => {
+                let told = message["error"]["message"].to_string();
+                if let Some(call) = self.asked.lock().unwrap().pop() {
+                    let content = json!([{ "type": "text", "text": format!("refused: {told}") }]);
+                    self.answer(&call, json!({ "content": content }));
+                }
+            }
             // An answer to what was asked.
             "" if message.get("result").is_some() => {
                 let answer = message["result"]["content"]["size"].to_string();
@@ -347,6 +355,13 @@ impl Running {
         }
         if let Some(session) = params["_meta"].get("ghostlight/session") {
             self.log(&format!("session {}", session.as_str().unwrap_or_default()));
+        }
+        // A line that a test has put into the folder, as it is.
+        if let Some(line) = self.option(&format!("says.{name}")) {
+            self.asked.lock().unwrap().push(id.clone());
+            let _one = self.out.lock().unwrap();
+            println!("{}", line.replace("$ID", &id.to_string()));
+            return;
         }
         let text = |text: &str| json!({ "content": [{ "type": "text", "text": text }], "resultType": "complete" });
         match name {
