@@ -18,12 +18,12 @@ pub enum AnswerError {
         /// The operation.
         operation: OperationId,
     },
-    /// Several runs below this one ask under this operation.
-    #[error("several runs below it ask in {operation}: answer the one that is meant")]
+    /// Several runs below this one ask, or have asked, under this operation.
+    #[error("several runs below it ask or have asked in {operation}: answer the one that is meant")]
     Ambiguous {
         /// The operation.
         operation: OperationId,
-        /// The runs that ask.
+        /// The runs that ask or have asked.
         runs: Vec<RunId>,
     },
     /// The question has this answer already: it was sent again.

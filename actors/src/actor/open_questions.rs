@@ -26,7 +26,12 @@ pub(super) async fn open_questions(
     store: &StoreHandle,
     run: &RunRow,
 ) -> Result<Vec<Open>, StoreError> {
-    let mut rows = of_tree(store, run.root).await?;
+    let rows = of_tree(store, run.root).await?;
+    asked_by(store, &at_or_below(run, rows)).await
+}
+
+/// Of the runs of a tree, this one and those below it.
+fn at_or_below(run: &RunRow, mut rows: Vec<RunRow>) -> Vec<RunRow> {
     let parents = rows.iter().map(|row| (row.run, row.parent));
     let parents: HashMap<RunId, Option<RunId>> = parents.collect();
     let above = |run: &RunId| parents.get(run).copied().flatten();
@@ -34,7 +39,46 @@ pub(super) async fn open_questions(
     if run.root != run.run {
         rows.retain(is_below);
     }
-    asked_by(store, &rows).await
+    rows
+}
+
+/// The runs at and below this one that asked under an operation at any time. It reads journals.
+pub(super) async fn askers(
+    store: &StoreHandle,
+    run: &RunRow,
+    operation: OperationId,
+) -> Result<Vec<RunId>, StoreError> {
+    let tree = RunFilter {
+        root: Some(run.root),
+        ..RunFilter::default()
+    };
+    let mut askers = Vec::new();
+    for row in at_or_below(run, store.runs(tree).await?) {
+        if has_asked(store, row.run, operation).await? {
+            askers.push(row.run);
+        }
+    }
+    Ok(askers)
+}
+
+/// Whether a run's journal has a question of this operation.
+pub(super) async fn has_asked(
+    store: &StoreHandle,
+    run: RunId,
+    operation: OperationId,
+) -> Result<bool, StoreError> {
+    for stored in store.journal(run.into(), 0).await? {
+        if let Entry::Started {
+            op,
+            begun: Begun::Question(_),
+            ..
+        } = stored.decode(&run.into())?
+            && op == operation
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The runs of a tree that have not ended.

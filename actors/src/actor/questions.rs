@@ -8,7 +8,7 @@ use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
     loaded::start_of,
-    open_questions::{Open, asked_by, open_questions, refuse_newer, unanswered},
+    open_questions::{Open, asked_by, askers, has_asked, open_questions, refuse_newer, unanswered},
 };
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
@@ -138,7 +138,8 @@ impl Run {
         Ok(None)
     }
 
-    /// Answers a question of this run, or of a run below it. The answer is durable when this method
+    /// Answers a question of this run, or of a run below it if no other of them has ever asked under this operation:
+    /// an answer that is sent again never reaches another question. The answer is durable when this method
     /// returns, and wakes a run that sleeps. A question has one answer: another one is refused,
     /// and changes nothing. In a session that has an owner, only a handle that [acts for that
     /// owner](super::System::acting_for) or for the operator may answer; an approval is recorded
@@ -154,7 +155,7 @@ impl Run {
     ///
     /// # Errors
     /// [`SystemError::Answer`] when the run does not ask this, the question is answered or expired, the run's time is
-    /// over, two runs below it ask under this operation, the value names another digest than the question's, or
+    /// over, two runs below it ask or have asked under this operation, the value names another digest than the question's, or
     /// does not answer it; [`SystemError::Foreign`]; what the store fails with.
     pub async fn answer(&self, operation: OperationId, value: Value) -> Result<(), SystemError> {
         self.check(Use::Act).await?;
@@ -166,7 +167,7 @@ impl Run {
         let store = self.system.store();
         let row = store.run(self.id).await?;
         let goes_on = |row: &RunRow| row.status == RunStatus::Continued;
-        if row.as_ref().is_some_and(goes_on) && self.asked_here(operation).await? {
+        if row.as_ref().is_some_and(goes_on) && has_asked(store, self.id, operation).await? {
             // The run that goes on may ask something else under this operation.
             let answered = self.answered(operation, &value, who).await?;
             return Err(refuse(answered.unwrap_or(AnswerError::Over { operation })));
@@ -181,7 +182,21 @@ impl Run {
             open.retain(|(_, asked, _)| *asked == operation);
             let runs: Vec<RunId> = open.iter().map(|(run, ..)| *run).collect();
             match open.pop() {
-                Some((run, _, question)) if open.is_empty() => (run, question),
+                Some((run, _, question)) if open.is_empty() => {
+                    // It may be the answer to another question of this operation, sent again.
+                    let runs = match &row {
+                        Some(row) => askers(store, row, operation).await?,
+                        None => Vec::new(),
+                    };
+                    if runs.contains(&self.id) {
+                        let answered = self.answered(operation, &value, who).await?;
+                        return Err(refuse(answered.unwrap_or(AnswerError::Over { operation })));
+                    }
+                    if runs.iter().any(|other| *other != run) {
+                        return Err(refuse(AnswerError::Ambiguous { operation, runs }));
+                    }
+                    (run, question)
+                }
                 Some(_) => return Err(refuse(AnswerError::Ambiguous { operation, runs })),
                 None => {
                     let answered = self.answered(operation, &value, who).await?;
@@ -318,21 +333,5 @@ impl Run {
     ) -> Result<(), SystemError> {
         let theirs = self.system.acting_for(who).run(self.id);
         theirs.answer(operation, value).await
-    }
-
-    /// Whether this journal, which is closed, asked under an operation.
-    async fn asked_here(&self, operation: OperationId) -> Result<bool, SystemError> {
-        for stored in self.lines().await? {
-            if let Entry::Started {
-                op,
-                begun: Begun::Question(_),
-                ..
-            } = stored.decode(&self.id.into())?
-                && op == operation
-            {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }

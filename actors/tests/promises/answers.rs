@@ -118,7 +118,8 @@ async fn an_answer_that_comes_second_is_told_whether_it_is_the_one_that_counts()
     pause(6_000).await;
     // It is told so, too, while a run below it asks something else.
     let below = asked(&run).await;
-    for operation in [first, expiring].into_iter().filter(|old| *old != below) {
+    assert_eq!(first, below, "both asked first of all");
+    for operation in [first, expiring] {
         let error = refused(&run, operation, json!(true)).await;
         let is_repeated = error == AnswerError::Repeated { operation };
         let is_closed = matches!(error, AnswerError::NotOpen { .. });
@@ -129,6 +130,47 @@ async fn an_answer_that_comes_second_is_told_whether_it_is_the_one_that_counts()
         assert!(is_told, "{error:?}");
     }
     assert_eq!(run.questions().await.unwrap().len(), 1);
+}
+
+/// Two children ask one after the other, under one operation of theirs.
+#[tokio::test(start_paused = true)]
+async fn an_answer_for_one_child_that_is_sent_again_never_reaches_another() {
+    let stage = Stage::new();
+    let below = |name: &str| {
+        Agent::from_fn(name, |cx: RunContext| async move {
+            let told = cx.ask(confirm("Delete it?")).await?;
+            Ok(Outcome::answer(told.to_string()))
+        })
+    };
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let one = cx.delegate("b", "go").await?.text;
+        let other = cx.delegate("c", "go").await?.text;
+        Ok(Outcome::answer(format!("{one} {other}")))
+    });
+    let agent = agent.agent(below("b")).agent(below("c"));
+    let system = stage.start(agent).await;
+    let run = ask(&system, "a", "go").await;
+    let operation = asked(&run).await;
+    run.answer(operation, json!(true)).await.unwrap();
+    let (child, again) = loop {
+        pause(10).await;
+        match run.questions().await.unwrap().pop() {
+            Some((child, again, question)) if question.path.ends_with(&["c".into()]) => {
+                break (child, again);
+            }
+            _ => {}
+        }
+    };
+    assert_eq!(again, operation, "both asked first of all");
+    let error = refused(&run, operation, json!(true)).await;
+    assert!(
+        matches!(&error, AnswerError::Ambiguous { runs, .. } if runs.len() == 2 && runs.contains(&child)),
+        "{error:?}"
+    );
+    assert_eq!(run.questions().await.unwrap().len(), 1);
+    let child = system.run(child);
+    child.answer(operation, json!(false)).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "true false");
 }
 
 /// The operation that asks, once one does.

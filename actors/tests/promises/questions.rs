@@ -77,9 +77,13 @@ async fn an_answer_costs_the_same_however_much_is_recorded() {
     let elsewhere = System::builder(slow).clock(stage.clock.clone());
     let elsewhere = elsewhere.start().await.unwrap();
     let seen = elsewhere.run(run.id());
-    let (_, operation, _) = seen.questions().await.unwrap().remove(0);
+    let (asking, operation, _) = seen.questions().await.unwrap().remove(0);
     let begun = tokio::time::Instant::now();
-    seen.answer(operation, json!("red")).await.unwrap();
+    elsewhere
+        .run(asking)
+        .answer(operation, json!("red"))
+        .await
+        .unwrap();
     // Each read of the store, whatever its size, takes a second: of the question, and of the start of the run that asks.
     assert!(
         begun.elapsed() < Duration::from_millis(3_500),

@@ -461,7 +461,13 @@ fn what_is_no_message_is_refused() {
     }
     let mut message = Message::text(Role::User, "m", "x");
     assert_eq!(question_of(&message).unwrap(), None);
-    for (named, good) in [("0.0.3", true), ("x", false)] {
+    let below = format!("{}/0.0.3", run());
+    for (named, good) in [
+        ("0.0.3", true),
+        (below.as_str(), true),
+        ("x", false),
+        ("x/0.0.3", false),
+    ] {
         message.metadata = json!({ QUESTION: named }).as_object().cloned();
         assert_eq!(question_of(&message).is_ok(), good, "{named}");
     }

@@ -20,4 +20,4 @@ mod task;
 mod turn;
 
 pub use task::{ANSWER, TaskReader, Told, end_state, known_state};
-pub use turn::{question_of, turn_of};
+pub use turn::{question_name, question_of, turn_of};

@@ -9,6 +9,7 @@ use ghostlight_actors::{
 };
 use serde_json::{Map, Value, json};
 
+use super::turn::question_name;
 use crate::protocol::{
     Artifact, ArtifactUpdate, Message, Part, QUESTION, Role, StatusUpdate, StreamResponse, Task,
     TaskState, TaskStatus, time_of,
@@ -300,7 +301,8 @@ impl TaskReader {
             Value::String(text) => Part::text(text),
             other => Part::data(other.clone()),
         };
-        let metadata = Map::from_iter([(QUESTION.to_owned(), operation.to_string().into())]);
+        let name = question_name(&self.task, run, operation);
+        let metadata = Map::from_iter([(QUESTION.to_owned(), name.into())]);
         Some(Message {
             message_id: format!("{run}/{operation}/answer"),
             context_id: Some(self.context.clone()),
@@ -335,7 +337,8 @@ impl TaskReader {
         };
         let (run, operation, question) = first;
         let mut metadata = Map::new();
-        metadata.insert(QUESTION.to_owned(), operation.to_string().into());
+        let name = question_name(&self.task, *run, *operation);
+        metadata.insert(QUESTION.to_owned(), name.into());
         metadata.insert("ghostlight/kind".to_owned(), json!(question.kind));
         if !question.options.is_empty() {
             metadata.insert("ghostlight/options".to_owned(), json!(question.options));

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     session::Turn,
     vocabulary::{
-        Data, DataSource, Message as Said, OperationId, Part as SaidPart, Role as SaidRole,
+        Data, DataSource, Message as Said, OperationId, Part as SaidPart, Role as SaidRole, RunId,
     },
 };
 
@@ -91,18 +91,32 @@ fn part_of(part: &Part) -> Result<SaidPart, ProtocolError> {
     }))
 }
 
-/// The operation that a message answers, if it names one.
+/// The name of the question of a run's operation, in the metadata of a task's messages. It is the operation alone where
+/// the task's own run asks; runs below it may ask under the same operation.
+pub fn question_name(task: &str, run: RunId, operation: OperationId) -> String {
+    let run = run.to_string();
+    match run == task {
+        true => operation.to_string(),
+        false => format!("{run}/{operation}"),
+    }
+}
+
+/// The [name](question_name) of the question that a message answers, if it has one.
 ///
 /// # Errors
-/// The message names an invalid operation.
-pub fn question_of(message: &Message) -> Result<Option<OperationId>, ProtocolError> {
+/// The message names no question.
+pub fn question_of(message: &Message) -> Result<Option<&str>, ProtocolError> {
     let Some(named) = message.named(QUESTION) else {
         return Ok(None);
     };
-    named.parse().map(Some).map_err(|_| {
-        let text = format!(
-            "the metadata `{QUESTION}` is an operation, as the question's metadata names it"
-        );
-        ProtocolError::invalid(text)
-    })
+    let (run, operation) = match named.rsplit_once('/') {
+        Some((run, operation)) => (Some(run), operation),
+        None => (None, named),
+    };
+    let is_run = run.is_none_or(|run| run.parse::<RunId>().is_ok());
+    if is_run && operation.parse::<OperationId>().is_ok() {
+        return Ok(Some(named));
+    }
+    let text = format!("the metadata `{QUESTION}` is a question, as its own metadata names it");
+    Err(ProtocolError::invalid(text))
 }

@@ -92,7 +92,8 @@ impl Client {
             next.map_err(|error| failed(error.into()))?;
             return Ok(None);
         };
-        let answered = run
+        let asker = self.served.system.run(asked.run);
+        let answered = asker
             .answer(asked.operation, answer_of(&asked.question, text))
             .await;
         match answered {

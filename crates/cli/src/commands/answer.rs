@@ -22,6 +22,7 @@ use crate::{
 /// Answers a question, and resumes the run unless another process carries it.
 pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit, Failure> {
     let (operation, value) = arguments.parts().map_err(Failure::Usage)?;
+    let is_named = operation.is_some();
     let keeping = Keeping::open_to_change(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     if row.status.is_ended() {
@@ -82,7 +83,9 @@ pub(super) async fn answer(arguments: Answer, registry: Registry) -> Result<Exit
         let value = questions::bound(&question, value.map_err(Failure::Usage)?);
         let tool = question.call.as_ref().map_or("", |call| &call.name);
         let covered = value.get("remember").and_then(|kept| covers(tool, kept));
-        system.run(asking).answer(operation, value).await?;
+        // An operation that is named may be one that another run of the tree asked in before.
+        let answering = if is_named { row.run } else { asking };
+        system.run(answering).answer(operation, value).await?;
         if let Some(covered) = covered {
             super::note(&format!("where the rule remembers, this covers {covered}"));
         }

@@ -9,9 +9,7 @@ use ghostlight_actors::{
     actor::{EventStream, Run, SystemError},
     contract::{Entropy as _, SystemEntropy},
     session::Turn,
-    vocabulary::{
-        ArtifactInfo, Changed, Event, OperationId, Outcome, Preview, RunId, Scope, SessionId,
-    },
+    vocabulary::{ArtifactInfo, Changed, Event, Outcome, Preview, RunId, Scope, SessionId},
 };
 use rmcp::{
     ErrorData, RoleServer,
@@ -59,7 +57,7 @@ struct Place {
     turn: String,
     /// The questions that the client was asked last, by the keys of the requests.
     #[serde(default)]
-    asked: BTreeMap<String, OperationId>,
+    asked: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -142,9 +140,8 @@ impl Call {
         handler: &Handler,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let session = handler
-            .system(&context)
-            .session(&self.team, space(&context).key(&self.place.session));
+        let system = handler.system(&context);
+        let session = system.session(&self.team, space(&context).key(&self.place.session));
         let turn = Turn::text(&self.message).id(&self.place.turn);
         let run = match send(&context, &session, turn).await {
             Ok(run) => run,
@@ -185,7 +182,7 @@ impl Call {
                 told.tell(&record.event, &context).await;
                 continue;
             }
-            let asking = questions::ask(&run, &context, &mut answers, &mut answered);
+            let asking = questions::ask(&system, &run, &context, &mut answers, &mut answered);
             let asked = tokio::select! {
                 biased;
                 outcome = &mut outcome => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
-    actor::{AnswerError, Run, SystemError},
+    actor::{AnswerError, Run, System, SystemError},
     vocabulary::{OperationId, Question, QuestionKind},
 };
 use rmcp::{
@@ -28,7 +28,7 @@ pub(super) enum Asked {
     /// They were answered, by this client or elsewhere.
     Answered,
     /// The client must ask, and repeat the call with the answers. Has the question of each request, too.
-    Required(InputRequests, BTreeMap<String, OperationId>),
+    Required(InputRequests, BTreeMap<String, String>),
     /// The client cannot ask. Has the questions as text.
     Open(String),
 }
@@ -39,38 +39,39 @@ pub(super) struct Answers {
     /// The answers, by the keys of the requests.
     pub(super) given: InputResponses,
     /// The questions of these keys, if the call's state has them.
-    pub(super) asked: Option<BTreeMap<String, OperationId>>,
+    pub(super) asked: Option<BTreeMap<String, String>>,
 }
 
 impl Answers {
     /// Takes the answer to a question; it may have been given before the question was asked.
-    fn take(&mut self, key: &str, operation: OperationId) -> Option<Value> {
+    fn take(&mut self, open: &Open) -> Option<Value> {
         let is_meant = match &self.asked {
-            Some(asked) => asked.get(key) == Some(&operation),
+            Some(asked) => asked.get(&open.key) == Some(&open.name),
             None => true,
         };
-        let given = is_meant.then(|| self.given.remove(key)).flatten();
-        given.or_else(|| self.given.remove(&operation.to_string()))
+        let given = is_meant.then(|| self.given.remove(&open.key)).flatten();
+        given.or_else(|| self.given.remove(&open.name))
     }
 }
 
 /// Answers a run's open questions with the client's answers, and asks the client the rest. Questions that were answered
 /// in this call are left out: the run may not have taken the answer yet.
 pub(super) async fn ask(
+    system: &System,
     run: &Run,
     context: &RequestContext<RoleServer>,
     brought: &mut Answers,
-    answered: &mut BTreeSet<OperationId>,
+    answered: &mut BTreeSet<String>,
 ) -> Result<Asked, SystemError> {
-    let mut open = open_questions(run).await?;
-    open.retain(|open| !answered.contains(&open.operation));
+    let mut open = open_questions(system, run).await?;
+    open.retain(|open| !answered.contains(&open.name));
     let mut rest = Vec::new();
     for open in open {
-        let brought = brought.take(&open.key, open.operation);
+        let brought = brought.take(&open);
         let result = brought.and_then(|answer| ElicitResult::deserialize(answer).ok());
         match result.and_then(|result| given(&open.question, result)) {
-            Some(answer) if took(run, &open, &answer).await? => {
-                answered.insert(open.operation);
+            Some(answer) if took(&open, &answer).await? => {
+                answered.insert(open.name);
             }
             _ => rest.push(open),
         }
@@ -80,37 +81,39 @@ pub(super) async fn ask(
     }
     let may_be_asked = offers(context) && !rest.iter().any(|open| is_secret(&open.question));
     if !may_be_asked {
-        return Ok(Asked::Open(in_words(run, &rest)));
+        return Ok(Asked::Open(in_words(&rest)));
     }
     if is_newest(context) {
-        let asked = rest.iter().map(|open| (open.key.clone(), open.operation));
+        let asked = rest
+            .iter()
+            .map(|open| (open.key.clone(), open.name.clone()));
         return Ok(match requests(&rest) {
             Some(requests) => Asked::Required(requests, asked.collect()),
-            None => Asked::Open(in_words(run, &rest)),
+            None => Asked::Open(in_words(&rest)),
         });
     }
     for open in &rest {
         let Some(form) = form(&open.question) else {
-            return Ok(Asked::Open(in_words(run, &rest)));
+            return Ok(Asked::Open(in_words(&rest)));
         };
         let request = ServerRequest::ElicitRequest(ElicitRequest::new(form));
         let Ok(ClientResult::ElicitResult(result)) = context.peer.send_request(request).await
         else {
-            return Ok(Asked::Open(in_words(run, &rest)));
+            return Ok(Asked::Open(in_words(&rest)));
         };
         match given(&open.question, result) {
-            Some(answer) if took(run, open, &answer).await? => {
-                answered.insert(open.operation);
+            Some(answer) if took(open, &answer).await? => {
+                answered.insert(open.name.clone());
             }
-            _ => return Ok(Asked::Open(in_words(run, &rest))),
+            _ => return Ok(Asked::Open(in_words(&rest))),
         }
     }
     Ok(Asked::Answered)
 }
 
-/// Gives a run an answer; `false` if it does not fit, and the question has to be asked again.
-async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemError> {
-    match run.answer(open.operation, answer.clone()).await {
+/// Gives the run that asks an answer; `false` if it does not fit, and the question has to be asked again.
+async fn took(open: &Open, answer: &Value) -> Result<bool, SystemError> {
+    match open.run.answer(open.operation, answer.clone()).await {
         Ok(()) => Ok(true),
         Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(true),
         Err(SystemError::Answer {
@@ -123,23 +126,33 @@ async fn took(run: &Run, open: &Open, answer: &Value) -> Result<bool, SystemErro
 
 /// An open question.
 struct Open {
-    /// The key of the request to the client: the form's title, or the operation.
+    /// The key of the request to the client: the form's title, or the name.
     key: String,
+    /// The name of the question, which no other of the tree has: its operation, after the run that asks where that is one
+    /// below.
+    name: String,
+    run: Run,
     operation: OperationId,
     question: Question,
 }
 
-async fn open_questions(run: &Run) -> Result<Vec<Open>, SystemError> {
+async fn open_questions(system: &System, run: &Run) -> Result<Vec<Open>, SystemError> {
     let mut open: Vec<Open> = Vec::new();
-    for (_, operation, question) in run.questions().await? {
+    for (asker, operation, question) in run.questions().await? {
+        let name = match asker == run.id() {
+            true => operation.to_string(),
+            false => format!("{asker}/{operation}"),
+        };
         let title = question
             .schema
             .as_ref()
             .and_then(|schema| schema.get("title")?.as_str());
         let title = title.filter(|title| open.iter().all(|open| open.key != *title));
-        let key = title.map_or_else(|| operation.to_string(), str::to_owned);
+        let key = title.map_or_else(|| name.clone(), str::to_owned);
         open.push(Open {
             key,
+            name,
+            run: system.run(asker),
             operation,
             question,
         });
@@ -174,8 +187,8 @@ pub(super) fn required(
 }
 
 /// A run's open questions as requests to a client; `None` if there are none that a client may be asked.
-pub(super) async fn open(run: &Run) -> Result<Option<InputRequests>, SystemError> {
-    let open = open_questions(run).await?;
+pub(super) async fn open(system: &System, run: &Run) -> Result<Option<InputRequests>, SystemError> {
+    let open = open_questions(system, run).await?;
     let may_be_asked = !open.is_empty() && !open.iter().any(|open| is_secret(&open.question));
     Ok(may_be_asked.then(|| requests(&open)).flatten())
 }
@@ -197,16 +210,21 @@ fn requests(open: &[Open]) -> Option<InputRequests> {
 }
 
 /// Takes an answer to a task's question. An answer to a question that is closed changes nothing.
-pub(super) async fn take(run: &Run, key: &str, answer: &Value) -> Result<(), SystemError> {
-    let open = open_questions(run).await?;
+pub(super) async fn take(
+    system: &System,
+    run: &Run,
+    key: &str,
+    answer: &Value,
+) -> Result<(), SystemError> {
+    let open = open_questions(system, run).await?;
     let asked = open
         .into_iter()
-        .find(|open| open.key == key || open.operation.to_string() == key);
+        .find(|open| open.key == key || open.name == key);
     let (Some(open), Ok(result)) = (asked, ElicitResult::deserialize(answer)) else {
         return Ok(());
     };
     match given(&open.question, result) {
-        Some(answer) => match run.answer(open.operation, answer).await {
+        Some(answer) => match open.run.answer(open.operation, answer).await {
             Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(()),
             taken => taken,
         },
@@ -269,16 +287,16 @@ fn said(question: &Question) -> String {
     }
 }
 
-fn in_words(run: &Run, open: &[Open]) -> String {
-    let each = open
-        .iter()
-        .map(|open| format!("\n- {}: {}", open.operation, said(&open.question)));
+fn in_words(open: &[Open]) -> String {
+    let each = open.iter().map(|open| {
+        let (run, operation) = (open.run.id().short(), open.operation);
+        format!("\n- {run} {operation}: {}", said(&open.question))
+    });
     format!(
         "The team waits for a person's answer, which this client cannot give:{}\nOnce it is answered (on the \
-         command line: ghostlight answer {} OPERATION ANSWER), the same call with the same `session` and \
+         command line: ghostlight answer RUN OPERATION ANSWER), the same call with the same `session` and \
          `turn_id` goes on.",
         each.collect::<String>(),
-        run.id().short(),
     )
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn get(
             TaskPayload::Completed { result }
         }
         _ => {
-            let asked = questions::open(&run).await;
+            let asked = questions::open(&handler.system(context), &run).await;
             match asked.map_err(|error| internal(&error))? {
                 Some(input_requests) => TaskPayload::InputRequired { input_requests },
                 None => TaskPayload::Working,
@@ -73,8 +73,9 @@ pub(super) async fn update(
     answers: &InputResponses,
 ) -> Result<(), ErrorData> {
     let (run, _) = find(handler, context, id).await?;
-    for (operation, answer) in answers {
-        let taken = questions::take(&run, operation, answer).await;
+    let system = handler.system(context);
+    for (key, answer) in answers {
+        let taken = questions::take(&system, &run, key, answer).await;
         taken.map_err(|error| ErrorData::invalid_params(error.to_string(), None))?;
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use ghostlight_a2a::{
     protocol::{ErrorCode, Message, ProtocolError, PushConfig, SendMessage, Task, TaskQuery},
-    translation::{TaskReader, question_of, turn_of},
+    translation::{TaskReader, question_name, question_of, turn_of},
 };
 use ghostlight_actors::{
     actor::{Run, SystemError},
@@ -260,7 +260,10 @@ impl Agent {
             .map_err(|error| refused(&error.into()))?;
         let asked = match named {
             Some(named) => {
-                let asked = open.iter().find(|(_, operation, _)| *operation == named);
+                let is_named = |(asker, operation, _): &&Asking| {
+                    question_name(&seen.task.id, *asker, *operation) == named
+                };
+                let asked = open.iter().find(is_named);
                 // The message was sent again: its sender wants to follow the task.
                 if asked.is_none() && was_answered(&seen.task, named) {
                     let waits = seen.task.status.state.is_interrupted();
@@ -276,9 +279,10 @@ impl Agent {
             }
             None => only_question(&open, &seen.task)?,
         };
-        let (_, operation, question) = asked;
+        let (asker, operation, question) = asked;
         let value = value_of(question, message)?;
-        match run.answer(*operation, value).await {
+        let asker = self.asked.system.run(*asker);
+        match asker.answer(*operation, value).await {
             Ok(()) => {}
             // Another client has answered first.
             Err(SystemError::Answer { error, .. }) if named.is_some() && error.is_settled() => {}
@@ -364,9 +368,8 @@ impl Agent {
     }
 }
 
-/// Whether the task's history holds an answer to this operation's question.
-fn was_answered(task: &Task, operation: OperationId) -> bool {
-    let name = operation.to_string();
+/// Whether the task's history holds an answer to the question of this name.
+fn was_answered(task: &Task, name: &str) -> bool {
     let answers = task
         .history
         .iter()
@@ -377,10 +380,10 @@ fn was_answered(task: &Task, operation: OperationId) -> bool {
 }
 
 /// Whether the last message of a task asks this, as far as its run has recorded answers.
-fn asks(task: &Task, operation: OperationId) -> bool {
+fn asks(task: &Task, name: &str) -> bool {
     let said = task.status.message.as_ref();
     let named = said.and_then(|said| said.named(ghostlight_a2a::protocol::QUESTION));
-    named.is_some_and(|named| named == operation.to_string())
+    named == Some(name)
 }
 
 type Asking = (RunId, OperationId, Question);

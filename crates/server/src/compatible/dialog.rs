@@ -5,7 +5,7 @@ use std::pin::Pin;
 use axum::http::HeaderMap;
 use futures_util::{Stream, stream::unfold};
 use ghostlight_actors::{
-    actor::{Run, TextStream},
+    actor::{Run, System, TextStream},
     session::Turn,
     vocabulary::{
         Message, Part, Question, QuestionKind, Role, StopReason, ToolCall, ToolDefinition, Usage,
@@ -140,7 +140,7 @@ pub(super) async fn begin(
         }),
         Err(Unsaid::Asking(run)) => {
             let run = asked.system.run(run);
-            let answered = answer(&run, &words.join("\n")).await?;
+            let answered = answer(&asked.system, &run, &words.join("\n")).await?;
             Ok(Dialog {
                 run,
                 session: key,
@@ -165,7 +165,7 @@ pub(super) fn words(last: &[Said]) -> Result<Vec<String>, Problem> {
 }
 
 /// Answers the only question of a run.
-async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
+async fn answer(system: &System, run: &Run, text: &str) -> Result<Answered, Problem> {
     let open = run.questions().await?;
     let [(asker, operation, question)] = open.as_slice() else {
         let id = run.id();
@@ -180,7 +180,8 @@ async fn answer(run: &Run, text: &str) -> Result<Answered, Problem> {
             format!("run {id} waits for the result of a call: send that, or cancel the run");
         return Err(Problem::conflict(detail));
     }
-    run.answer(*operation, answer_of(question, text)?).await?;
+    let value = answer_of(question, text)?;
+    system.run(*asker).answer(*operation, value).await?;
     Ok((*asker, *operation))
 }
 

@@ -24,6 +24,9 @@ pub(super) struct Heard {
 struct Answer {
     message: String,
     run: RunId,
+    /// The run at or below it that asked.
+    #[serde(default)]
+    asker: Option<RunId>,
     operation: OperationId,
     value: Value,
 }
@@ -47,13 +50,14 @@ impl Heard {
         })
     }
 
-    /// The answer that was given with this message.
-    pub(super) fn answer(&self, message: &str) -> Option<(RunId, OperationId, Value)> {
+    /// The answer that was given with this message, the run for which, and the one at or below it that asked.
+    pub(super) fn answer(&self, message: &str) -> Option<((RunId, RunId), OperationId, Value)> {
         let found = self
             .answers
             .iter()
             .find(|answer| answer.message == message)?;
-        Some((found.run, found.operation, found.value.clone()))
+        let asker = found.asker.unwrap_or(found.run);
+        Some(((found.run, asker), found.operation, found.value.clone()))
     }
 
     /// Notes an answer. If another message was noted meanwhile, this one is refused and is to be posted again.
@@ -61,7 +65,7 @@ impl Heard {
         mut self,
         store: &StoreHandle,
         message: String,
-        run: RunId,
+        (run, asker): (RunId, RunId),
         operation: OperationId,
         value: &Value,
     ) -> Result<(), StoreError> {
@@ -71,6 +75,7 @@ impl Heard {
         self.answers.push(Answer {
             message,
             run,
+            asker: Some(asker),
             operation,
             value: value.clone(),
         });

@@ -238,10 +238,9 @@ impl Person {
         let run = RunId::of_turn(&self.session, &turn);
         let store = self.asked.system.store().clone();
         let heard = Heard::in_session(&store, &self.session).await?;
-        if let Some((run, operation, value)) = heard.answer(&digest) {
+        if let Some(((run, asker), operation, value)) = heard.answer(&digest) {
             // It was taken before, perhaps by a process that died before it answered.
-            self.answer(&self.asked.system.run(run), operation, value)
-                .await?;
+            self.answer(asker, operation, value).await?;
             return Ok(taken(run));
         }
         if store.run(run).await?.is_none() && self.cool_down_s > 0 {
@@ -265,7 +264,7 @@ impl Person {
             Err(Unsaid::Asking(run)) => {
                 let run = self.asked.system.run(run);
                 let open = run.questions().await?;
-                let Some((_, operation, question)) = open.into_iter().next() else {
+                let Some((asker, operation, question)) = open.into_iter().next() else {
                     return Err(Problem::conflict(
                         "the question was just answered: post it again",
                     ));
@@ -276,14 +275,14 @@ impl Person {
                 }
                 let value = answer_of(&question, text)?;
                 // Noted first, so that the same message is never taken for a turn afterwards.
-                let noted = heard.note(&store, digest, run.id(), operation, &value);
+                let noted = heard.note(&store, digest, (run.id(), asker), operation, &value);
                 noted.await.map_err(|error| match error {
                     StoreError::Conflict { .. } => {
                         Problem::conflict("another message was heard first: post it again")
                     }
                     error => error.into(),
                 })?;
-                self.answer(&run, operation, value).await?;
+                self.answer(asker, operation, value).await?;
                 return Ok(taken(run.id()));
             }
             Err(unsaid) => return Err(unsaid.into()),
@@ -297,11 +296,11 @@ impl Person {
 
     async fn answer(
         &self,
-        run: &Run,
+        asker: RunId,
         operation: ghostlight_actors::vocabulary::OperationId,
         value: serde_json::Value,
     ) -> Result<(), Problem> {
-        match run.answer(operation, value).await {
+        match self.asked.system.run(asker).answer(operation, value).await {
             Ok(()) => Ok(()),
             Err(SystemError::Answer { error, .. }) if error.is_settled() => Ok(()),
             Err(error) => Err(error.into()),
