@@ -308,6 +308,18 @@ async fn an_agent_that_is_not_there_or_is_none_fails_the_member_and_says_why() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_of_an_agent_elsewhere_that_repeats_our_key_is_told_without_it() {
+    let elsewhere = Elsewhere::start().await;
+    let system = system(team(&elsewhere.at, "")).await;
+    let key = env!("CARGO_PKG_NAME");
+    let run = say(&system, &format!("fail no access for {key} here")).await;
+    let told = failure(run.outcome().await);
+    assert!(told.contains("no access for"), "{told}");
+    assert!(!told.contains(key), "{told}");
+    system.stop().await.unwrap();
+}
+
 /// An agent on the official SDK for Python.
 struct Peer {
     child: Child,

@@ -1,10 +1,11 @@
 //! The small tools, by their names in a team file: notes, and waiting.
 
+use futures_util::StreamExt as _;
 use ghostlight::{
     definition::ApprovalRule,
     prelude::*,
-    testing::{CrashOptions, Scenario, crash_everywhere},
-    vocabulary::{ToolCall, ToolStatus},
+    testing::{CrashOptions, Reply, Scenario, ScriptedModel, crash_everywhere},
+    vocabulary::{Event, ToolCall, ToolStatus},
 };
 use serde_json::{Value, json};
 
@@ -188,6 +189,44 @@ async fn a_wait_goes_on_where_it_was_in_whatever_life() {
         "{:?}",
         report.outcomes
     );
+}
+
+/// A wait is a call in parts, and what the engine keeps between them is for nobody to read.
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_is_cancelled_was_interrupted_and_says_nothing_else() {
+    let model = ScriptedModel::replies([
+        ToolCall::new("w", "wait", json!({ "seconds": 3_600 })).into(),
+        Reply::from("well then"),
+    ]);
+    let keeper = Agent::new("keeper").tool_named("wait");
+    let system = System::builder(InMemoryStore::new())
+        .registry(ghostlight::builtin())
+        .model("default", model.clone())
+        .team(keeper.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let session = system.session("keeper", "s");
+    let run = session.send("Wait.").await.unwrap();
+    run.wait().await.unwrap();
+    run.cancel("enough").await.unwrap();
+    run.quiet().await.unwrap();
+    let mut events = run.events();
+    let mut results = Vec::new();
+    while let Some(record) = events.next().await {
+        let record = record.unwrap();
+        let shown = serde_json::to_string(&record).unwrap();
+        assert!(!shown.contains("goes on once"), "{shown}");
+        if let Event::ToolCalled { result, .. } = record.event {
+            results.push(result.status);
+        }
+    }
+    assert_eq!(results, [ToolStatus::Interrupted]);
+    let next = session.send("What now?").await.unwrap();
+    assert_eq!(next.outcome().await.unwrap().text(), "well then");
+    let read = format!("{:?}", model.requests().last().unwrap().conversation);
+    assert!(!read.contains("goes on once"), "{read}");
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -211,26 +211,10 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
             ],
             "done",
         ),
-        policy(
-            "context",
-            json!({
-                "max_tokens": 700,
-                "strategies": [{
-                    "name": "summarize",
-                    "keep_recent": 1,
-                    "max_summary_tokens": 50,
-                    "max_input_tokens": 1000,
-                }],
-                "spill": { "above_tokens": 150, "keep_tokens": 20 },
-            }),
-            vec![
-                echo(&"a ".repeat(100)),
-                echo(&"fail ".repeat(100)),
-                "It was echoed.".into(),
-                "done".into(),
-            ],
-            "done",
-        ),
+        summed_up("context"),
+        summed_up("context_in_parts"),
+        cited("cited_answers_first"),
+        cited("cited_answers"),
         policy(
             "control",
             json!({}),
@@ -238,6 +222,48 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
             "",
         ),
     ]
+}
+
+/// A conversation that is summed up. `context` was begun before each message had a part of the request for itself
+/// (`summary_in_parts`).
+fn summed_up(name: &'static str) -> Script {
+    let settings = json!({
+        "max_tokens": 700,
+        "strategies": [{
+            "name": "summarize",
+            "keep_recent": 1,
+            "max_summary_tokens": 50,
+            "max_input_tokens": 1000,
+        }],
+        "spill": { "above_tokens": 150, "keep_tokens": 20 },
+    });
+    let replies = vec![
+        echo(&"a ".repeat(100)),
+        echo(&"fail ".repeat(100)),
+        "It was echoed.".into(),
+        "done".into(),
+    ];
+    let script = policy("context", settings, replies, "done");
+    Script { name, ..script }
+}
+
+/// More cited sentences than are judged at once. `cited_answers_first` was begun when only the first of them were
+/// (`judges_all`).
+fn cited(name: &'static str) -> Script {
+    let verdict = || Reply::from(json!({ "unsupported": [] }).to_string());
+    let replies = vec![
+        echo("[d1] lamps.md\n| The lamp is red."),
+        "The lamp is red [d1]. ".repeat(41).as_str().into(),
+        verdict(),
+        verdict(),
+    ];
+    let script = policy(
+        "cited_answers",
+        json!({ "judge": true }),
+        replies,
+        "The lamp",
+    );
+    Script { name, ..script }
 }
 
 /// What the tool takes.

@@ -1,9 +1,11 @@
 //! What is forgotten, and what never is.
 
-use ghostlight_memory::{Forget, Forgetting, MemoryKind, MemoryQuery, NewMemory};
+use ghostlight_memory::{
+    Detail, Forget, Forgetting, LearningCategory, MemoryKind, MemoryQuery, MemoryScope, NewMemory,
+};
 use proptest::prelude::*;
 
-use crate::stage::{after, contents, fact, once, session};
+use crate::stage::{after, contents, fact, memory, once, session};
 
 #[tokio::test(start_paused = true)]
 async fn each_strategy_forgets_what_it_says_and_nothing_pinned() {
@@ -105,4 +107,42 @@ proptest! {
             }
         }));
     }
+}
+
+/// Five failures in which a learning was cited show that it does not help, but those of one person take nothing from the
+/// others.
+#[tokio::test(start_paused = true)]
+async fn failures_take_a_learning_from_its_own_scope_alone_and_no_code_is_given_again() {
+    once(|cx| async move {
+        for (scope, goes) in [
+            (MemoryScope::Session, true),
+            (MemoryScope::User, true),
+            (MemoryScope::Tenant, false),
+            (MemoryScope::Team, false),
+        ] {
+            let memory = memory().on(&cx, scope);
+            let learn = async |what: &str| {
+                let item = memory
+                    .add_learning(LearningCategory::Strategies, what)
+                    .await?;
+                let Some(Detail::Learning(learning)) = item.and_then(|item| item.detail) else {
+                    panic!("it is no learning");
+                };
+                Ok::<_, ghostlight_actors::vocabulary::AgentError>(learning.code)
+            };
+            let code = learn("Ask twice before deleting anything.").await?;
+            for failure in 1..=5 {
+                let credited = memory.credit(format!("by [{code}]"), false).await?;
+                assert_eq!(credited.cited, [code.clone()], "{scope:?}");
+                let is_over = goes && failure == 5;
+                assert_eq!(!credited.pruned.is_empty(), is_over, "{scope:?} {failure}");
+            }
+            let left = contents(&memory).await?;
+            assert_eq!(left.is_empty(), goes, "{scope:?}");
+            let next = learn("Print invoices on Mondays.").await?;
+            assert_ne!(next, code, "{scope:?}");
+        }
+        Ok(String::new())
+    })
+    .await;
 }
