@@ -304,6 +304,36 @@ fn in_words(open: &[Open]) -> String {
 mod tests {
     use super::*;
 
+    #[tokio::test]
+    async fn an_answer_that_is_brought_again_is_none_to_another_question_of_its_operation() {
+        let system = System::builder(ghostlight_actors::testing::InMemoryStore::new());
+        let system = system
+            .start()
+            .await
+            .unwrap_or_else(|error| panic!("{error}"));
+        let run = system.run(ghostlight_actors::vocabulary::RunId::from_random(7));
+        let operation: OperationId = "0.0.1".parse().unwrap_or_else(|error| panic!("{error}"));
+        let open = |name: &str| Open {
+            key: name.to_owned(),
+            name: name.to_owned(),
+            run: run.clone(),
+            operation,
+            question: Question::new("Which?"),
+        };
+        let given = || InputResponses::from([("0.0.1".to_owned(), json!(1))]);
+        for asked in [
+            None,
+            Some(BTreeMap::from([("0.0.1".to_owned(), "0.0.1".to_owned())])),
+        ] {
+            let mut answers = Answers {
+                given: given(),
+                asked,
+            };
+            assert_eq!(answers.take(&open(&format!("{}/0.0.1", run.id()))), None);
+            assert_eq!(answers.take(&open("0.0.1")), Some(json!(1)));
+        }
+    }
+
     #[test]
     fn a_form_that_asks_for_a_secret_is_not_sent_to_a_client() {
         let form = |prompt: &str, field: Value| {

@@ -252,6 +252,41 @@ async fn a_task_fails_is_cancelled_and_is_rejected_as_its_run_is() {
     }
 }
 
+/// The helper asks under the very operation under which the desk asked.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_is_sent_again_reaches_no_question_of_a_run_below() {
+    let desk = Desk::open().await;
+    for binding in ALL {
+        let client = &desk.client;
+        let said = |what: &str, text: &str| message(&format!("{what}-{binding:?}"), text);
+        let task = binding.send(client, said("q", "both ask second?")).await;
+        let task = task.unwrap();
+        let named =
+            |task: &Value| task["status"]["message"]["metadata"]["ghostlight/question"].clone();
+        let first = named(&task);
+        let mut answer = to_task(&task, said("a", "one"));
+        answer["metadata"] = json!({ "ghostlight/question": first });
+        let asks = binding.send(client, answer.clone()).await.unwrap();
+        assert_eq!(text_at(&asks, "/status/message/parts/0/text"), "second?");
+        let second = named(&asks);
+        let second = second.as_str().unwrap();
+        assert!(
+            second.ends_with(&format!("/{}", first.as_str().unwrap())),
+            "{second}"
+        );
+        assert_eq!(binding.send(client, answer).await.unwrap(), asks);
+        let again = json!({ "operation": first, "value": "one" });
+        let answers = format!("/api/v1/runs/{}/answers", text_at(&task, "/id"));
+        desk.client.post(&answers, &again).await.is(409);
+
+        let mut answer = to_task(&task, said("b", "two"));
+        answer["metadata"] = json!({ "ghostlight/question": second });
+        let done = binding.send(client, answer).await.unwrap();
+        let text = &done["artifacts"][0]["parts"][0]["text"];
+        assert_eq!(text, "\"one\" and answered \"two\"");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn input_that_is_required_goes_on_in_the_same_task_and_is_taken_once() {
     let desk = Desk::open().await;

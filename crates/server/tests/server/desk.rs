@@ -69,6 +69,11 @@ pub(crate) async fn obey(cx: RunContext) -> Result<Outcome, AgentError> {
             let done = cx.delegate("helper", rest).await?;
             return Ok(Outcome::answer(format!("the helper says {}", done.text)));
         }
+        "both" => {
+            let one = cx.ask("first?").await?;
+            let done = cx.delegate("helper", rest).await?;
+            return Ok(Outcome::answer(format!("{one} and {}", done.text)));
+        }
         "publish" => {
             let topic = cx.topic::<String>("news");
             topic.subscribe(Subscription::new("readers")).await?;
