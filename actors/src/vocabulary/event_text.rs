@@ -5,7 +5,8 @@ use std::fmt;
 use serde_json::{Value, json};
 
 use super::{
-    Changed, Delta, Event, EventRecord, FinishReason, Preview, Resource, RunResult, ToolCall,
+    Changed, Delta, ErrorKind, Event, EventRecord, FinishReason, Preview, Resource, RunResult,
+    ToolCall,
 };
 use crate::safety;
 
@@ -94,6 +95,11 @@ impl fmt::Display for Event {
 /// Events about the run itself, and not about its task.
 fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match event {
+        Event::OperationFailed {
+            kind, name, error, ..
+        } if error.kind() == Some(&ErrorKind::Continues) => {
+            write!(f, "{} waits", named(kind, name))
+        }
         Event::OperationFailed {
             kind, name, error, ..
         } => write!(f, "{} fails: {}", named(kind, name), told(error)),

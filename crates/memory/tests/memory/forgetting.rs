@@ -117,7 +117,6 @@ async fn failures_take_a_learning_from_its_own_scope_alone_and_no_code_is_given_
         for (scope, goes) in [
             (MemoryScope::Session, true),
             (MemoryScope::User, true),
-            (MemoryScope::Tenant, false),
             (MemoryScope::Team, false),
         ] {
             let memory = memory().on(&cx, scope);
