@@ -277,7 +277,7 @@ async fn an_answer_that_is_sent_again_reaches_no_question_of_a_run_below() {
         assert_eq!(binding.send(client, answer).await.unwrap(), asks);
         let again = json!({ "operation": first, "value": "one" });
         let answers = format!("/api/v1/runs/{}/answers", text_at(&task, "/id"));
-        desk.client.post(&answers, &again).await.is(409);
+        desk.client.post(&answers, again).await.is(409);
 
         let mut answer = to_task(&task, said("b", "two"));
         answer["metadata"] = json!({ "ghostlight/question": second });
