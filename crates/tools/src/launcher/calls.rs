@@ -70,14 +70,41 @@ const OLD: &[i64] = &[];
 
 /// Its number is the same on every processor, and `libc` has it for some only.
 const FCHMODAT2: i64 = 452;
-/// The commands of `ioctl` that change the attributes of a file: `FS_IOC_SETFLAGS` and `FS_IOC_FSSETXATTR`.
-const SET_ATTRIBUTES: [u64; 2] = [0x4008_6602, 0x401c_5820];
+/// The commands of `ioctl` that change nothing about a file that is open for reading alone: those of terminals, of open files
+/// and of sockets. File systems have others of their own, which change attributes, seal a file or make folders in folders.
+#[rustfmt::skip]
+const HARMLESS_COMMANDS: &[u64] = &[
+    0x5401, 0x5402, 0x5403, 0x5404, 0x802c_542a, // TCGETS TCSETS TCSETSW TCSETSF TCGETS2
+    0x540f, 0x5410, 0x5413, 0x5414,              // TIOCGPGRP TIOCSPGRP TIOCGWINSZ TIOCSWINSZ
+    0x541b, 0x5421, 0x5450, 0x5451, 0x5452,      // FIONREAD FIONBIO FIONCLEX FIOCLEX FIOASYNC
+    0x4004_9409, 0x4020_940d, 0xc020_660b,       // FICLONE FICLONERANGE FS_IOC_FIEMAP
+    2, 0x5460, 0x8008_6601, 0x801c_581f,         // FIGETBSZ FIOQSIZE FS_IOC_GETFLAGS FS_IOC_FSGETXATTR
+    0x8905, 0x8910, 0x8912, 0x8913, 0x8915,      // SIOCATMARK SIOCGIFNAME SIOCGIFCONF SIOCGIFFLAGS SIOCGIFADDR
+    0x8919, 0x891b, 0x8921, 0x8927, 0x8933,      // SIOCGIFBRDADDR SIOCGIFNETMASK SIOCGIFMTU SIOCGIFHWADDR SIOCGIFINDEX
+];
 
-/// The system calls that change what is known about a file beside its content, but for those whose path can be left out.
+/// The commands of `ioctl` and of `fcntl` that say which process a file signals: `FIOSETOWN`, `SIOCSPGRP`, `F_SETOWN`,
+/// `F_SETOWN_EX`.
+const SET_OWNER: [(i64, u64); 4] = [
+    (libc::SYS_ioctl, 0x8901),
+    (libc::SYS_ioctl, 0x8902),
+    (libc::SYS_fcntl, 8),
+    (libc::SYS_fcntl, 15),
+];
+
+/// The system calls that send a signal to the process or thread of a number, which is their first argument. A handle of a
+/// process is one of the command's own children, since there is no `pidfd_open`.
+#[rustfmt::skip]
+const SIGNALS: &[i64] = calls! {
+    SYS_kill SYS_rt_sigqueueinfo SYS_rt_tgsigqueueinfo SYS_tgkill SYS_tkill
+};
+
+/// The system calls that change what is known about a file beside its content. The times of an open file are among them: its
+/// owner sets them also where it is open for reading alone.
 #[rustfmt::skip]
 const METADATA: &[i64] = calls! {
     SYS_fchmod SYS_fchmodat SYS_fchown SYS_fchownat SYS_fremovexattr SYS_fsetxattr SYS_lremovexattr SYS_lsetxattr
-    SYS_removexattr SYS_setxattr
+    SYS_removexattr SYS_setxattr SYS_utimensat
 };
 #[cfg(target_arch = "x86_64")]
 #[rustfmt::skip]
@@ -94,6 +121,8 @@ pub(super) struct Allowed {
     pub(super) network: bool,
     /// Whether it may change the modes, owners, times and attributes of files. A filter cannot tell whose files these are.
     pub(super) metadata: bool,
+    /// Whether Landlock holds signals to processes outside back, so that the filter does not have to.
+    pub(super) signals: bool,
 }
 
 /// Leaves this process and its descendants the system calls that are allowed.
@@ -123,11 +152,17 @@ pub(super) fn restrict(allowed: Allowed) -> Result<(), String> {
         for call in METADATA.iter().chain(OLD_METADATA).chain(&[FCHMODAT2]) {
             rules.insert(*call, Vec::new());
         }
-        // Without a path it sets the times of a file that is open, and what a command can open is in its list.
-        rules.insert(libc::SYS_utimensat, vec![rule([is_given(1)])?]);
-        for command in SET_ATTRIBUTES {
+        let others = HARMLESS_COMMANDS.iter();
+        let others = others.map(|command| number(1, SeccompCmpOp::Ne, *command));
+        rules.insert(libc::SYS_ioctl, vec![rule(others)?]);
+    }
+    if !allowed.signals {
+        for call in SIGNALS {
+            rules.insert(*call, to_earlier_processes()?);
+        }
+        for (call, command) in SET_OWNER {
             let sets = rule([number(1, SeccompCmpOp::Eq, command)])?;
-            rules.entry(libc::SYS_ioctl).or_default().push(sets);
+            rules.entry(call).or_default().push(sets);
         }
     }
     refuse(rules)?;
@@ -213,6 +248,18 @@ fn privileged_modes() -> impl Iterator<Item = (i64, Vec<Option<SeccompCondition>
             });
             changed.chain(opened)
         })
+}
+
+/// Signals to processes whose numbers are not above this one's, and to groups by their numbers. A filter cannot tell a
+/// command's children from other processes, but those that ran before have lower numbers, until numbers begin again.
+fn to_earlier_processes() -> Result<Vec<SeccompRule>, String> {
+    let earlier = [
+        number(0, SeccompCmpOp::Le, std::process::id().into()),
+        // The group of the process that sends it, which a command cannot leave.
+        number(0, SeccompCmpOp::Ne, 0),
+    ];
+    let group = number(0, SeccompCmpOp::Gt, i32::MAX as u64);
+    Ok(vec![rule(earlier)?, rule([group])?])
 }
 
 fn new_namespaces() -> Result<Vec<SeccompRule>, String> {

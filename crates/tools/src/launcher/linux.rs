@@ -17,7 +17,7 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus, Scope, path_beneath_rules,
 };
 use rustix::process::{
-    Resource, Rlimit, Signal, getpgrp, getppid, getuid, kill_process_group, setrlimit,
+    Resource, Rlimit, Signal, getppid, getuid, kill_current_process_group, setrlimit,
 };
 use rustix::thread::{
     CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities,
@@ -44,6 +44,7 @@ pub(super) fn probe(asks_for_bubblewrap: bool) -> Confinement {
     let allowed = Allowed {
         network: false,
         metadata: false,
+        signals: false,
     };
     Confinement {
         rlimits: limit(&nothing).is_ok(),
@@ -71,10 +72,15 @@ pub(super) fn confine(launch: &Launch) -> Result<(), String> {
         (false, true) => false,
         (false, false) => mounts::make_read_only(&launch.write).is_ok(),
     };
-    demanded(landlock(launch))?;
+    let files = landlock(launch);
+    let allowed = Allowed {
+        network: launch.network,
+        metadata,
+        signals: files.is_ok() && holds_signals_back(),
+    };
+    demanded(files)?;
     demanded(drop_capabilities())?;
-    let network = launch.network;
-    demanded(calls::restrict(Allowed { network, metadata }))
+    demanded(calls::restrict(allowed))
 }
 
 /// Gives up all rights of the superuser, which also in a namespace of its own would be more than a command needs.
@@ -168,6 +174,12 @@ fn landlock(launch: &Launch) -> Result<(), String> {
     }
 }
 
+/// Whether Landlock has a say over signals here, as it has since Linux 6.12.
+fn holds_signals_back() -> bool {
+    let ruleset = Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+    ruleset.scope(Scope::Signal).is_ok()
+}
+
 /// Gives up the rights that only further processes need, and becomes the program. It returns only with an error.
 pub(super) fn become_alone(
     memory: &OsStr,
@@ -205,7 +217,7 @@ pub(super) fn start(
             thread::sleep(LOOKS);
         }
         // Nobody reads the result.
-        let _ = kill_process_group(getpgrp(), Signal::KILL);
+        let _ = kill_current_process_group(Signal::KILL);
     });
     let status = child.wait().map_err(|error| error.to_string())?;
     let code = match (status.code(), status.signal()) {

@@ -399,7 +399,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         if settings.network { "yes" } else { "no" },
         match keeps_metadata {
             true =>
-                " Programs cannot change modes, owners and times of files here (`chmod`, `chown`, `cp -p`).",
+                " Programs cannot change modes, owners and times of files here (`chmod`, `chown`, `cp -p`, `touch`).",
             false => "",
         },
     );

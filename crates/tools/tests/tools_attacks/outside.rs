@@ -4,9 +4,12 @@
 
 use std::{
     fs,
-    os::unix::fs::{MetadataExt, PermissionsExt, chown},
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt, chown},
+        process::CommandExt,
+    },
     path::Path,
-    process::Command,
+    process::{Child, Command, Stdio},
 };
 
 use ghostlight_tools::{Terminal, TerminalSpec};
@@ -23,18 +26,31 @@ const NOBODY: u32 = 65_534;
 const WITHOUT: &str = "/usr/bin/bwrap --unshare-user --disable-userns --dev-bind / / --";
 const AS_NOBODY: &str = "/usr/bin/setpriv --reuid 65534 --regid 65534 --clear-groups";
 
+/// What starts a program as on a kernel whose Landlock has no say over signals.
+const OLDER: &str = concat!(
+    "/usr/bin/python3 ",
+    env!("CARGO_MANIFEST_DIR"),
+    "/tests/tools_attacks/older_kernel.py"
+);
+
 /// The ways in which commands are started: a name, what starts the launcher, and whether with bubblewrap.
-const WAYS: [(&str, &[&str], bool); 5] = [
+const WAYS: [(&str, &[&str], bool); 7] = [
     ("plain", &[], false),
     ("bubblewrap", &[], true),
     ("without namespaces", &[WITHOUT], false),
     ("as nobody", &[AS_NOBODY], false),
     ("as nobody without namespaces", &[AS_NOBODY, WITHOUT], false),
+    ("on an older kernel", &[OLDER], false),
+    (
+        "on an older kernel without namespaces",
+        &[WITHOUT, OLDER],
+        false,
+    ),
 ];
 
 /// The start of a Python program that counts the attempts that reach something.
 const BEGIN: &str = r#"
-import ctypes, errno, os, resource, socket, sys
+import ctypes, errno, fcntl, os, resource, socket, struct, sys
 lib = ctypes.CDLL(None, use_errno=True)
 def call(number, *given):
     if lib.syscall(number, *given) < 0:
@@ -49,8 +65,9 @@ def attempt(name, what):
         print('refused', name)
 out, server, me = os.environ['OUT'], int(os.environ['SERVER']), os.getuid()
 buffer = ctypes.create_string_buffer(64)
-refusals = [errno.EPERM, errno.EROFS, errno.ENOSYS, errno.EACCES]
-if not os.path.exists(out): refusals += [errno.ENOENT, errno.EBADF]
+readable, victim = os.environ['READABLE'], int(os.environ['VICTIM'])
+refusals = [errno.EPERM, errno.EROFS, errno.ENOSYS, errno.EACCES, errno.EBADF]
+if not os.path.exists(out): refusals += [errno.ENOENT, errno.ESRCH]
 "#;
 
 /// Of files outside, which belong to the account.
@@ -79,6 +96,41 @@ attempt('a device', lambda: os.chmod('/dev/null', 0o666))
 attempt('times of a device', lambda: os.utime('/dev/full', (1, 1)))
 attempt('a file of the system', lambda: os.chmod(os.path.realpath('/usr/bin/env'), 0o755))
 attempt('an open file of the system', lambda: os.fchmod(os.open('/usr/bin/env', os.O_RDONLY), 0o755))
+file = os.open(readable, os.O_RDONLY)
+attempt('times of an open file', lambda: os.utime(file, (1, 1)))
+attempt('present times of an open file', lambda: os.utime(file))
+refusals += [errno.ENOTTY, errno.EOPNOTSUPP]
+attempt('flags', lambda: fcntl.ioctl(file, 0x40086602, struct.pack('l', 0x40)))
+attempt('version', lambda: fcntl.ioctl(file, 0x40087602, struct.pack('l', 7)))
+attempt('verity', lambda: fcntl.ioctl(file, 0x40806685, struct.pack('III116x', 1, 1, 4096)))
+"#;
+
+/// Signals to a process outside, which ran before the command.
+const SIGNALS: &str = r#"
+info = struct.pack('iii116x', 9, 0, -1)
+attempt('kill', lambda: os.kill(victim, 9))
+attempt('kill of a group', lambda: os.killpg(victim, 9))
+attempt('tkill', lambda: call(200, victim, 9))
+attempt('tgkill', lambda: call(234, victim, victim, 9))
+attempt('rt_sigqueueinfo', lambda: call(129, victim, 9, info))
+attempt('rt_tgsigqueueinfo', lambda: call(297, victim, victim, 9, info))
+attempt('pidfd_send_signal', lambda: call(424, os.open(f'/proc/{victim}', os.O_PATH), 9, None, 0))
+attempt('kill in 64 bits', lambda: call(62, ctypes.c_uint64(1 << 40 | victim), 9))
+# The owner of a file is signalled when there is something to read.
+for own in [
+    lambda read: fcntl.fcntl(read, fcntl.F_SETOWN, victim),
+    lambda read: fcntl.fcntl(read, fcntl.F_SETOWN, -victim),
+    lambda read: fcntl.fcntl(read, 15, struct.pack('ii', 1, victim)),
+    lambda read: fcntl.ioctl(read, 0x8901, struct.pack('i', victim)),
+    lambda read: fcntl.ioctl(read, 0x8902, struct.pack('i', victim)),
+]:
+    read, write = socket.socketpair()
+    try:
+        own(read)
+        fcntl.fcntl(read, fcntl.F_SETSIG, 9)
+        fcntl.fcntl(read, fcntl.F_SETFL, os.O_ASYNC)
+    except OSError: pass
+    write.send(b'x')
 "#;
 
 /// Of processes outside, and of what outlives a command.
@@ -123,7 +175,13 @@ attempt('openat2', lambda: call(437, -100, b'made', buffer, 24))
 
 /// What programs do in their own folder and to themselves.
 const OWN: &str = r#"
-import mmap, tempfile, threading
+import mmap, signal, subprocess, tempfile, threading
+child = subprocess.Popen(['/usr/bin/sleep', '60'])
+child.terminate()
+assert child.wait() == -signal.SIGTERM
+signal.raise_signal(signal.SIGURG)
+signal.pthread_kill(threading.get_ident(), signal.SIGURG)
+os.kill(0, 0); os.killpg(0, 0); os.kill(os.getpid(), 0)
 os.nice(1)
 os.sched_setaffinity(0, os.sched_getaffinity(0))
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -132,7 +190,7 @@ assert os.waitpid(os.posix_spawn('/usr/bin/true', ['true'], {}), 0)[1] == 0
 with tempfile.TemporaryFile() as file: file.write(b'x' * 10000)
 a, b = socket.socketpair()
 os.rename('a.txt', 'b.txt'); os.link('b.txt', 'c.txt'); os.symlink('b.txt', 'd.txt'); os.mkdir('e', 0o755)
-os.truncate('b.txt', 1); os.unlink('c.txt'); os.utime(os.open('b.txt', os.O_RDWR))
+os.truncate('b.txt', 1); os.unlink('c.txt')
 print('OWN')
 "#;
 
@@ -140,6 +198,7 @@ print('OWN')
 const OWN_METADATA: &str = r#"
 import shutil, tarfile
 os.chmod('b.txt', 0o640); os.utime('b.txt', (5, 5)); os.chown('b.txt', me, os.getgid()); os.chmod('sub', 0o700)
+os.utime(os.open('b.txt', os.O_RDWR)); os.utime('b.txt', (5, 5))
 shutil.copy2('b.txt', 'sub/f.txt')
 assert os.stat('sub/f.txt').st_mode & 0o777 == 0o640 and os.stat('sub/f.txt').st_mtime == 5
 try: os.setxattr('b.txt', 'user.note', b'x')
@@ -152,7 +211,10 @@ fn settings(stage: &Stage, wrappers: &[&str]) -> Option<TerminalSpec> {
     let all = stage.root.parent().unwrap();
     let secret = all.join("secret.txt");
     fs::set_permissions(&secret, fs::Permissions::from_mode(0o600)).unwrap();
+    let readable = all.join("readable.txt");
+    fs::write(&readable, "readable").unwrap();
     let mut settings = stage.settings(json!({ "python3": true, "sleep": true }));
+    settings.read.push(readable.clone());
     let launcher = all.join("launcher");
     fs::create_dir_all(all).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_ghostlight-launcher"), &launcher).unwrap();
@@ -181,6 +243,7 @@ fn settings(stage: &Stage, wrappers: &[&str]) -> Option<TerminalSpec> {
         fs::set_permissions(all, fs::Permissions::from_mode(0o755)).unwrap();
         for path in [
             &secret,
+            &readable,
             &stage.root,
             &stage.root.join("a.txt"),
             &stage.root.join("sub"),
@@ -190,11 +253,37 @@ fn settings(stage: &Stage, wrappers: &[&str]) -> Option<TerminalSpec> {
     }
     let environment = [
         ("OUT", secret.display().to_string()),
+        ("READABLE", readable.display().to_string()),
         ("SERVER", std::process::id().to_string()),
     ];
     let environment = environment.map(|(name, value)| (name.to_owned(), value));
     settings.env.extend(environment);
     Some(settings)
+}
+
+/// A process outside, which ends with the test.
+struct Victim(Child);
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A process of the account as which the commands run, in a group of its own.
+fn victim(wrappers: &[&str]) -> Victim {
+    let as_account = wrappers.iter().filter(|wrapper| **wrapper == AS_NOBODY);
+    let mut words = as_account
+        .flat_map(|wrapper| wrapper.split(' '))
+        .chain(["/usr/bin/sleep", "600"]);
+    let program = words.next().unwrap();
+    let started = Command::new(program)
+        .args(words)
+        .stdout(Stdio::null())
+        .process_group(0)
+        .spawn();
+    Victim(started.unwrap())
 }
 
 /// The output of a Python program in the folder.
@@ -208,29 +297,54 @@ async fn python(terminal: &Terminal, root: &Path, parts: &[&str]) -> String {
 async fn nothing_outside_is_changed_or_reached_in_any_way_of_starting() {
     for (way, wrappers, bubblewrap) in WAYS {
         let stage = Stage::with_bubblewrap(bubblewrap);
-        let opened = settings(&stage, wrappers).map(Terminal::open);
+        let mut victim = victim(wrappers);
+        let opened = settings(&stage, wrappers).map(|mut settings| {
+            let number = ("VICTIM".to_owned(), victim.0.id().to_string());
+            settings.env.extend([number]);
+            Terminal::open(settings)
+        });
         let Some(Ok(terminal)) = opened else {
             let asked_for = std::env::var_os("GHOSTLIGHT_BUBBLEWRAP").is_some();
             assert!(!(asked_for && bubblewrap), "{opened:?}");
             println!("left out, since this machine has it not: {way}");
             continue;
         };
-        let secret = stage.root.parent().unwrap().join("secret.txt");
-        let before = fs::metadata(&secret).unwrap();
+        let outside =
+            ["secret.txt", "readable.txt"].map(|name| stage.root.parent().unwrap().join(name));
+        let known = || {
+            outside.clone().map(|path| {
+                let found = fs::metadata(path).unwrap();
+                (
+                    found.mode(),
+                    found.uid(),
+                    found.mtime(),
+                    found.ctime(),
+                    found.ctime_nsec(),
+                )
+            })
+        };
+        let before = known();
         let confinement = terminal.confinement().clone();
         let without = wrappers.contains(&WITHOUT);
         assert!(!(without && confinement.mounts), "{way}: {confinement}");
-        let mut told = python(&terminal, &stage.root, &[BEGIN, METADATA, PROCESSES, OWN]).await;
+        let mut told = python(
+            &terminal,
+            &stage.root,
+            &[BEGIN, METADATA, PROCESSES, SIGNALS, OWN],
+        )
+        .await;
         assert!(
             !told.contains("REACHED") && told.contains("\nOWN"),
             "{way}: {told}"
         );
-        let attempts = [METADATA, PROCESSES].concat().matches("attempt(").count();
+        let attempts = [METADATA, PROCESSES, SIGNALS]
+            .concat()
+            .matches("attempt(")
+            .count();
         assert_eq!(told.matches("refused ").count(), attempts, "{way}: {told}");
-        let after = fs::metadata(&secret).unwrap();
-        let of = |found: &fs::Metadata| (found.mode(), found.uid(), found.mtime(), found.ctime());
-        assert_eq!(of(&before), of(&after), "{way}");
-        assert_eq!(fs::read_to_string(&secret).unwrap(), SECRET);
+        assert_eq!(before, known(), "{way}");
+        assert_eq!(fs::read_to_string(&outside[0]).unwrap(), SECRET);
+        assert_eq!(victim.0.try_wait().unwrap(), None, "{way}");
         let about = tool(&terminal, "run_command")
             .definition()
             .description
