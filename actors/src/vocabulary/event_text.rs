@@ -1,4 +1,4 @@
-//! Events as lines for people. Programs should read the events themselves, or their JSON.
+//! Events as others see them: as lines for people, and without secrets for programs.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     Changed, Delta, ErrorKind, Event, EventRecord, FinishReason, Preview, Resource, RunResult,
-    ToolCall,
+    ToolCall, UnknownEvent,
 };
 use crate::safety;
 
@@ -14,6 +14,31 @@ use crate::safety;
 const SHOWN: usize = 200;
 /// How many of its characters are searched for secrets.
 const LOOKED_AT: usize = 4096;
+
+impl EventRecord {
+    /// The record for those who may see the run and are not its program: without secrets, as [`safety::redact_json`] finds
+    /// them. A question stays as whoever decides sees it: each secret of its call is a token.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        if let Event::QuestionAsked { .. } = &self.event {
+            return self;
+        }
+        let whole = serde_json::to_value(&self.event).unwrap_or_default();
+        let shown = safety::redact_json(&whole);
+        if shown != whole || whole.is_null() {
+            // Nothing is shown of what does not read any more.
+            let unreadable = |_| {
+                let name = self.event.name().to_owned();
+                Event::Unknown(UnknownEvent {
+                    name,
+                    data: Value::Null,
+                })
+            };
+            self.event = serde_json::from_value(shown).unwrap_or_else(unreadable);
+        }
+        self
+    }
+}
 
 impl fmt::Display for EventRecord {
     /// One line for a log: the agents from the root's to the one concerned, and what happened. Long texts are cut,

@@ -310,6 +310,17 @@ fn no_secret_is_in_a_line_or_in_json_that_is_shown_of_an_event() {
                 assert!(!line.contains(secret), "{place}: {whole:?}: {line}");
                 let json = redact_json(&serde_json::to_value(&record).unwrap()).to_string();
                 assert!(!json.contains(secret), "{place}: {whole:?}: {json}");
+                if place != "question" {
+                    // As every protocol shows it: the same JSON, and an event still.
+                    let shown = record.clone().redacted();
+                    assert_eq!(serde_json::to_value(&shown).unwrap().to_string(), json);
+                    let kind = std::mem::discriminant(&shown.event);
+                    assert_eq!(
+                        kind,
+                        std::mem::discriminant(&record.event),
+                        "{place}: {json}"
+                    );
+                }
             }
         }
     }

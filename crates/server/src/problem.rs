@@ -7,6 +7,7 @@ use axum::{
 use ghostlight_actors::{
     actor::{AnswerError, SystemError},
     contract::StoreError,
+    safety::redact_text,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -110,7 +111,7 @@ impl IntoResponse for Problem {
 impl From<SystemError> for Problem {
     fn from(error: SystemError) -> Self {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
-        let detail = || error.to_string();
+        let detail = || redact_text(&error.to_string()).into_owned();
         match &error {
             SystemError::Overloaded { .. } => Self::new(unavailable, "overloaded", detail()),
             SystemError::Stopped => Self::stopping(),

@@ -5,6 +5,7 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use ghostlight_actors::{
     actor::{EventStream, Run},
+    safety::redact_text,
     session::{LoggedTurn, SessionLog},
     vocabulary::{OperationId, RunId, RunResult, Spent, StopReason as Stopped},
 };
@@ -91,9 +92,9 @@ impl Client {
         let past = run.events().recorded().so_far().await;
         let past = past.map_err(|error| failed(error.into()))?;
         let (mut reader, mut position, mut told) = (UpdateReader::new(run.id()), 0, Vec::new());
-        for record in &past {
-            told.extend(reader.read(record));
+        for record in past {
             position = record.position.unwrap_or(position);
+            told.extend(reader.read(&record.redacted()));
         }
         Ok((reader, position, told))
     }
@@ -119,8 +120,8 @@ impl Client {
                 Ok(caught_up) => caught_up,
                 // The run was pruned; the session keeps the answer.
                 Err(_) if !is_open => {
-                    self.say(id, turn.answer.as_deref().unwrap_or_default())
-                        .await?;
+                    let answer = turn.answer.as_deref().unwrap_or_default();
+                    self.say(id, &redact_text(answer)).await?;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -145,7 +146,7 @@ impl Client {
             text.push_str(&format!("\n[{file}]"));
         }
         let chunk = Chunk {
-            content: ContentBlock::text(text.trim_start()),
+            content: ContentBlock::text(&redact_text(text.trim_start())),
             message_id: Some(format!("{}/said", turn.run)),
         };
         self.tell(id, Update::UserMessageChunk(chunk)).await
@@ -231,7 +232,7 @@ impl Client {
                         None => return Err(RpcError::internal("the run's events ended early")),
                     };
                     followed.reader.missed(followed.events.missed().previews);
-                    followed.reader.read(&record)
+                    followed.reader.read(&record.redacted())
                 }
             };
             for told in told {

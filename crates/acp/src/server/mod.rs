@@ -13,6 +13,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
+    safety::redact_text,
     vocabulary::{OperationId, RunId},
 };
 use parking_lot::Mutex;
@@ -327,7 +328,7 @@ fn failed(error: SystemError) -> RpcError {
         SystemError::UnknownSession { .. } | SystemError::Foreign { .. } => {
             RpcError::new(RpcError::NOT_FOUND, error.to_string())
         }
-        _ => RpcError::internal(error),
+        _ => RpcError::internal(redact_text(&error.to_string())),
     }
 }
 

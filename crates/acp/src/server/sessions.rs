@@ -9,6 +9,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ghostlight_actors::{
     actor::{Session, SessionQuery},
     contract::{Entropy as _, SessionRow, SystemEntropy},
+    safety::redact_text,
     vocabulary::{SessionId, Timestamp},
 };
 use serde_json::{Value, json};
@@ -191,7 +192,8 @@ impl Client {
                     listed.sessions.push(SessionInfo {
                         session_id: one.session.key.to_string(),
                         cwd,
-                        title: Some(one.title).filter(|title| !title.is_empty()),
+                        title: Some(redact_text(&one.title).into_owned())
+                            .filter(|title| !title.is_empty()),
                         updated_at: time_of(one.updated_at),
                     });
                 }

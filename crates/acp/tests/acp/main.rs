@@ -144,6 +144,7 @@ impl Desk {
                     Ok(Outcome::answer("woken"))
                 }
                 "fail" => Err(AgentError::failed("no paper")),
+                other if other.starts_with("fail") => Err(AgentError::failed(other)),
                 other => Ok(Outcome::answer(format!("You said {other}."))),
             }
         });

@@ -178,6 +178,33 @@ async fn sessions_are_listed_by_directory_and_in_pages() {
 }
 
 #[tokio::test]
+async fn no_secret_is_in_what_an_editor_is_shown() {
+    let desk = Desk::by_hand().await;
+    let editor = desk.editor().await;
+    let session = editor.begin().await;
+    let secret = "password: swordfish";
+    editor.prompt(&session, secret).await.unwrap();
+    let failed = editor.prompt(&session, "fail with password: swordfish");
+    let failed = failed.await.unwrap_err();
+    let listed = editor.request("session/list", json!({})).await.unwrap();
+    let live = editor.updates(&session);
+    let again = desk.editor().await;
+    again.open("session/load", &session).await.unwrap();
+    let loaded = again.updates(&session);
+    for shown in [
+        format!("{failed}"),
+        listed.to_string(),
+        Value::from(live).to_string(),
+        Value::from(loaded).to_string(),
+    ] {
+        assert!(
+            shown.contains("[redacted]") && !shown.contains("swordfish"),
+            "{shown}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_fork_goes_on_alone_and_a_deleted_session_is_gone() {
     let desk = Desk::by_hand().await;
     let editor = desk.editor().await;

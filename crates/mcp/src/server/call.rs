@@ -8,6 +8,7 @@ use std::{
 use ghostlight_actors::{
     actor::{EventStream, Run, SystemError},
     contract::{Entropy as _, SystemEntropy},
+    safety::{redact_text, sanitize_line},
     session::Turn,
     vocabulary::{ArtifactInfo, Changed, Event, Outcome, Preview, RunId, Scope, SessionId},
 };
@@ -274,7 +275,8 @@ async fn result(
             result
         }
         Err(error) => {
-            let mut result = shown(run, name, error.to_string(), "failed");
+            let text = redact_text(&error.to_string()).into_owned();
+            let mut result = shown(run, name, text, "failed");
             result.is_error = Some(true);
             result
         }
@@ -351,7 +353,8 @@ async fn takes_long(handler: &Handler, context: &RequestContext<RoleServer>) {
 }
 
 fn failed(error: &dyn std::fmt::Display) -> CallToolResult {
-    CallToolResult::error(vec![ContentBlock::text(error.to_string())])
+    let text = redact_text(&error.to_string()).into_owned();
+    CallToolResult::error(vec![ContentBlock::text(text)])
 }
 
 /// Waits until the client has closed the call. In the newest revision over HTTP this cancels the call; elsewhere a lost
@@ -422,7 +425,7 @@ impl<'a> Told<'a> {
             return;
         }
         self.told += 1;
-        let message = ghostlight_actors::safety::sanitize_line(&message, NAME);
+        let message = sanitize_line(&redact_text(&message), NAME);
         // The client may be gone.
         if self.logs {
             let _ = logging::tell(&context.peer, self.team, &message).await;

@@ -10,6 +10,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, Session, System},
+    safety::redact_text,
     session::Turn,
 };
 use parking_lot::Mutex;
@@ -37,7 +38,7 @@ use super::{
     call::Call,
     logging::{self, SetLevel},
     prompts, questions,
-    resources::{self, Resources},
+    resources::{self, Resources, internal},
     space::Space,
     subscriptions::{self, Changes, MAX_WATCHED, Watched},
     tasks,
@@ -129,7 +130,10 @@ pub(super) async fn send(
     let parts = context.extensions.get::<http::request::Parts>();
     match parts.and_then(|parts| parts.extensions.get::<Sender>()) {
         Some(Sender(send)) => send(session.id().clone(), turn).await,
-        None => session.send(turn).await.map_err(|error| error.to_string()),
+        None => session
+            .send(turn)
+            .await
+            .map_err(|error| redact_text(&error.to_string()).into_owned()),
     }
 }
 
@@ -339,8 +343,7 @@ impl ServerHandler for Handler {
             return Err(wrong(format!("there is no resource {:?}", params.uri)));
         }
         let changes = Changes::of(self.system(&context), space(&context)).await;
-        let changes =
-            changes.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let changes = changes.map_err(|error| internal(&error))?;
         let mut watched = self.watched.lock();
         let is_first = watched.is_empty();
         if watched.len() >= MAX_WATCHED && !watched.contains(&params.uri) {
@@ -382,8 +385,7 @@ impl ServerHandler for Handler {
         let wanted = subscription.accepted().resource_subscriptions.clone();
         let wanted = wanted.into_iter().flatten().collect();
         let changes = Changes::of(system, space).await;
-        let mut changes =
-            changes.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+        let mut changes = changes.map_err(|error| internal(&error))?;
         loop {
             tokio::select! {
                 biased;

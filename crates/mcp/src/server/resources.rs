@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ghostlight_actors::{
     actor::{SessionQuery, System, SystemError},
+    safety,
     vocabulary::{ArtifactInfo, Scope, SessionId},
 };
 use rmcp::{
@@ -145,12 +146,11 @@ impl Resources<'_> {
                 if log.turns.is_empty() {
                     return Err(unknown());
                 }
-                let text = serde_json::to_vec(&log.turns);
-                let text =
-                    text.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
+                let turns = serde_json::to_value(&log.turns);
+                let turns = turns.map_err(|error| internal(&error))?;
                 Ok(Document {
                     media_type: "application/json".to_owned(),
-                    content: text.into(),
+                    content: safety::redact_json(&turns).to_string().into_bytes().into(),
                 })
             }
             Address::Artifact { team, key, name } => {
@@ -267,6 +267,7 @@ fn contents(uri: &str, media_type: &str, content: &[u8]) -> ResourceContents {
     contents.with_mime_type(media_type)
 }
 
-fn internal(error: &SystemError) -> ErrorData {
-    ErrorData::internal_error(error.to_string(), None)
+/// A failure in words without secrets.
+pub(super) fn internal(error: &dyn std::fmt::Display) -> ErrorData {
+    ErrorData::internal_error(safety::redact_text(&error.to_string()).into_owned(), None)
 }

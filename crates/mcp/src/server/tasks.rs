@@ -17,7 +17,7 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use super::{call, handler::Handler, questions};
+use super::{call, handler::Handler, questions, resources::internal};
 
 /// How often a client should poll a task.
 const LOOK: Duration = Duration::from_secs(1);
@@ -131,8 +131,4 @@ fn task(row: &RunRow, status: TaskStatus) -> Task {
         at(row.updated_at),
     )
     .with_poll_interval_ms(look)
-}
-
-fn internal(error: &dyn std::fmt::Display) -> ErrorData {
-    ErrorData::internal_error(error.to_string(), None)
 }

@@ -383,6 +383,21 @@ async fn sessions_are_resources() {
         panic!("{read:?}")
     };
     assert!(text.contains("you said hello"), "{text}");
+    let secret = json!({ "message": "password: swordfish", "session": "a b/ü" });
+    let told = client.call_tool(asks(secret)).await.unwrap();
+    assert!(
+        self::text(&told).contains("swordfish"),
+        "the answer is for who asked"
+    );
+    let read = client
+        .read_resource(ReadResourceRequestParams::new(listed[0].uri.clone()))
+        .await
+        .unwrap();
+    let read = format!("{read:?}");
+    assert!(
+        read.contains("you said password") && !read.contains("swordfish"),
+        "{read}"
+    );
     for unknown in [
         "ghostlight://sessions/other/x",
         "ghostlight://sessions/desk/none",

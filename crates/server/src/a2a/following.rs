@@ -9,7 +9,7 @@ use ghostlight_a2a::{
 };
 use ghostlight_actors::{
     actor::{EventStream, Session},
-    vocabulary::{ArtifactInfo, EventRecord, Scope},
+    vocabulary::{ArtifactInfo, Event, EventRecord, RunResult, Scope},
 };
 
 use crate::{problem::Problem, sse::Place};
@@ -53,7 +53,20 @@ pub(crate) struct TaskEvents {
 }
 
 impl TaskEvents {
+    /// The news of an event. The answer is whole, since it is for who asked.
     pub(crate) async fn read(&mut self, record: &EventRecord) -> Vec<News> {
+        let redacted;
+        let record = match &record.event {
+            Event::Preview(_)
+            | Event::RunEnded {
+                end: RunResult::Answered(_),
+                ..
+            } => record,
+            _ => {
+                redacted = record.clone().redacted();
+                &redacted
+            }
+        };
         let mut news = Vec::new();
         for told in self.reader.read(record) {
             news.push(match told {

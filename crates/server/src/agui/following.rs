@@ -140,7 +140,8 @@ impl Following {
         }
     }
 
-    async fn read(&mut self, mut record: EventRecord) {
+    async fn read(&mut self, record: EventRecord) {
+        let mut record = record.redacted();
         let place = Place::of(&record);
         if let Event::QuestionAsked {
             operation,

@@ -20,6 +20,7 @@ use futures_util::stream::{self, Stream};
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::RunStatus,
+    safety::redact_json,
     session::Turn,
     vocabulary::{Event as Recorded, EventRecord, QuestionKind, RunId, Scope as State, SessionId},
 };
@@ -159,6 +160,10 @@ impl Thread {
         let SessionId { team, key } = self.session;
         let session = self.asked.system.session(team, key);
         let state: Map<String, Value> = session.state(State::Session).await?.into_iter().collect();
+        let state = match redact_json(&Value::Object(state)) {
+            Value::Object(state) => state,
+            _ => Map::new(),
+        };
         let conversation = Conversation::new(messages);
         let reader = Reader::new(run.id(), self.named, conversation, state, self.is_json);
         Ok(Following::new(self.asked, run, reader).after(self.after))
@@ -290,6 +295,7 @@ impl Thread {
             open = Some(turn).filter(|_| !row.status.is_ended() && row.status != RunStatus::Parked);
         }
         let messages = conversation::of_session(transcript.messages(), open);
+        let messages = messages.iter().map(redact_json).collect();
         let run = open
             .or(last)
             .map_or(RunId::from_random(0), |turn| turn.carried_by);

@@ -19,7 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Asked, GET, READ, views::EventView};
+use super::{Asked, GET, READ};
 use crate::{
     address::{Path, Query},
     endpoint::Endpoints,
@@ -69,7 +69,7 @@ struct Page {
     /// Events in the order of their commits: `run`, `sequence`, `position`, `part` (where an entry has several), `at`,
     /// `path`, `type`, `data`.
     #[schemars(with = "Vec<Value>")]
-    events: Vec<EventView>,
+    events: Vec<EventRecord>,
     /// The value of `after` for the next page; `null` where there are no more events now.
     next: Option<String>,
 }
@@ -214,7 +214,7 @@ async fn page(
         }
     }
     let end = events.last().and_then(Place::of).or(after);
-    let events = events.into_iter().map(EventView).collect();
+    let events = events.into_iter().map(EventRecord::redacted).collect();
     if let Some(end) = end {
         readings.keep(top, end, reading);
     }
@@ -309,7 +309,7 @@ fn event_of(record: EventRecord) -> sse::Event {
     };
     let event = sse::Event::default().event(name);
     let place = Place::of(&record);
-    let event = event.data(serde_json::to_string(&EventView(record)).unwrap_or_default());
+    let event = event.data(serde_json::to_string(&record.redacted()).unwrap_or_default());
     match place {
         Some(place) => event.id(place.to_string()),
         None => event,

@@ -7,10 +7,10 @@ use axum::{
 use ghostlight_actors::{
     contract::RunRow,
     safety,
-    vocabulary::{Event, EventRecord, OperationId, Question, RunId, SessionId},
+    vocabulary::{OperationId, Question, RunId, SessionId},
 };
 use schemars::JsonSchema;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::{caller::Caller, problem::Problem};
@@ -26,24 +26,6 @@ impl<T: Serialize> IntoResponse for Shown<T> {
             Ok(value) => Json(safety::redact_json(&value)).into_response(),
             Err(error) => Problem::internal(&error).into_response(),
         }
-    }
-}
-
-/// An event as others see it: without secrets, and a question with all that acts.
-#[derive(Debug)]
-pub(crate) struct EventView(pub(crate) EventRecord);
-
-impl Serialize for EventView {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let whole = serde_json::to_value(&self.0).map_err(serde::ser::Error::custom)?;
-        let mut shown = safety::redact_json(&whole);
-        if let Event::QuestionAsked { .. } = &self.0.event
-            && let Some(question) = shown.pointer_mut("/data/question")
-        {
-            // Its call is shown as it is to whoever decides: each secret is a token.
-            *question = whole["data"]["question"].clone();
-        }
-        shown.serialize(serializer)
     }
 }
 

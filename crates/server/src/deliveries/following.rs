@@ -378,7 +378,8 @@ enum Words {
 }
 
 impl Words {
-    /// The messages about an event.
+    /// The messages about an event. The news are for those who look after the team, so they hold no secret; a person in a
+    /// chat and another agent have asked, so their answer is whole.
     async fn read(&mut self, record: &EventRecord) -> Vec<String> {
         match self {
             Self::Chat(reader, to) => {
@@ -400,7 +401,7 @@ impl Words {
                 wanted,
                 payload,
             } => {
-                let news = reader.read(record);
+                let news = reader.read(&record.clone().redacted());
                 let news = news.filter(|(news, _)| wanted.is_empty() || wanted.contains(news));
                 let told = news.map(|(_, message)| match payload {
                     Some(payload) => filled(payload, &message).to_string(),

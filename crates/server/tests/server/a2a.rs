@@ -212,11 +212,15 @@ async fn a_task_fails_is_cancelled_and_is_rejected_as_its_run_is() {
         let client = &desk.client;
         let said = |what: &str, text: &str| message(&format!("{what}-{binding:?}"), text);
         let failed = binding
-            .send(client, said("f", "fail no paper"))
+            .send(client, said("f", "fail no paper, password: swordfish"))
             .await
             .unwrap();
         assert_eq!(state(&failed), "failed");
-        assert!(text_at(&failed, "/status/message/parts/0/text").contains("no paper"));
+        let why = text_at(&failed, "/status/message/parts/0/text");
+        assert!(
+            why.contains("no paper") && !why.contains("swordfish"),
+            "{why}"
+        );
         let given_back = binding
             .send(client, said("r", "refuse not my job"))
             .await

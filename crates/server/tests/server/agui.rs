@@ -102,6 +102,54 @@ async fn validated(name: &str, streams: &[Vec<Sent>]) {
     std::fs::remove_file(file).unwrap();
 }
 
+/// Keeps a secret, tells it to a helper, and to whoever asked.
+async fn leak(cx: RunContext) -> Result<Outcome, AgentError> {
+    let secret = "password: swordfish";
+    cx.state(State::Session)
+        .set("kept", &json!({ "password": "swordfish", "note": secret }))
+        .await?;
+    cx.emit("told", &secret);
+    let helped = cx.delegate("helper", secret).await?;
+    match cx.input().content().as_str() {
+        "fail" => Err(AgentError::failed(secret)),
+        _ => Ok(Outcome::answer(helped.text)),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_secret_is_in_what_a_front_end_is_told() {
+    let helper = Agent::from_fn("helper", async |cx: RunContext| {
+        Ok::<_, AgentError>(Outcome::answer(format!("heard {}", cx.input().content())))
+    });
+    let desk = Agent::from_fn("desk", leak).agent(helper);
+    let system = System::builder(InMemoryStore::new())
+        .team(desk.into_team().unwrap())
+        .start()
+        .await
+        .unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let to = listener.local_addr().unwrap();
+    let server = Server::new(system);
+    let served =
+        tokio::spawn(async move { server.serve(listener, std::future::pending::<()>()).await });
+    let client = Client { to, key: None };
+    let look = json!({ "threadId": "t", "runId": "r3", "messages": [], "tools": [], "context": [], "state": {} });
+    for (asked, end) in [
+        (input("t", "r1", "tell"), "RUN_FINISHED"),
+        (input("t", "r2", "fail"), "RUN_ERROR"),
+        (look, "RUN_FINISHED"),
+    ] {
+        let events = run(&client, "desk", &asked).await;
+        assert_eq!(last(&events)["type"], end, "{events:?}");
+        let shown = format!("{events:?}");
+        assert!(
+            shown.contains("[redacted]") && !shown.contains("swordfish"),
+            "{shown}"
+        );
+    }
+    served.abort();
+}
+
 /// Reasons, speaks, calls two tools of which one needs approval, keeps something, and lets a helper ask.
 async fn work(cx: RunContext) -> Result<Outcome, AgentError> {
     let answer = cx.model(cx.model_request(cx.conversation())).await?;

@@ -163,10 +163,18 @@ async fn the_news_of_a_run_are_posted_signed_and_in_order_and_a_failure_is_tried
         assert_eq!(got.header("content-type"), "application/json");
     }
     // How runs end badly.
-    desk.say("two", "fail no luck").await;
+    desk.say("two", "fail no luck with password: swordfish")
+        .await;
     let told = receiver.until_taken(5).await;
     assert_eq!(kinds(&told[3..]), ["run.started", "run.failed"]);
     assert!(text_at(&told[4].json(), "/data/error").contains("no luck"));
+    for told in &told[3..5] {
+        let told = told.json().to_string();
+        assert!(
+            told.contains("[redacted]") && !told.contains("swordfish"),
+            "{told}"
+        );
+    }
     let hangs = desk.say("three", "hang").await;
     let path = format!("/api/v1/runs/{hangs}/cancel");
     desk.client.post(&path, json!({})).await;
