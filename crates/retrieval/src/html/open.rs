@@ -34,10 +34,10 @@ pub(super) const BLOCKS: [&str; 27] = [
     "thead",
     "ul",
 ];
-/// Elements whose content is not text of the page.
-const INVISIBLE: [&str; 11] = [
-    "button", "iframe", "math", "noscript", "object", "script", "select", "style", "svg",
-    "template", "textarea",
+/// Elements whose content is not text of the page, and the readings of a ruby, which would tear its words apart.
+const INVISIBLE: [&str; 14] = [
+    "button", "iframe", "math", "noscript", "object", "rp", "rt", "rtc", "script", "select",
+    "style", "svg", "template", "textarea",
 ];
 /// Elements without content.
 const VOID: [&str; 14] = [
@@ -113,6 +113,7 @@ impl Elements {
             "tr" => (&["tr"], &["table"]),
             "td" | "th" => (&["td", "th"], &["tr", "table"]),
             "option" => (&["option"], &["select"]),
+            "rb" | "rp" | "rt" | "rtc" => (&["rb", "rp", "rt", "rtc"], &["ruby"]),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => (&["p"], &["table", "td", "th", "button"]),
             _ if BLOCKS.contains(&name) => (&["p"], &["table", "td", "th", "button"]),
             _ => return,

@@ -1,7 +1,9 @@
 //! Word processor documents: the text of DOCX.
 
+mod math;
 mod paragraphs;
 mod styles;
+mod symbols;
 
 use std::io::{Cursor, Read as _};
 
@@ -11,8 +13,10 @@ use crate::chunking::Structure;
 /// The most bytes of unpacked XML, four times the text limit: an archive can unpack to a thousand times its size.
 const MAX_XML_BYTES: u64 = 4 * MAX_TEXT_BYTES as u64;
 
-/// Reads DOCX to Markdown: paragraphs, headings by the level of their style, and the text of tables. Tracked deletions, the
-/// former places of moved text, and hidden text are left out.
+/// Reads DOCX to Markdown: paragraphs, headings by the level of their style, the text of tables and of text boxes, equations in
+/// one line, and each footnote or endnote behind the paragraph that refers to it. Characters of the fonts Symbol and Wingdings
+/// are read as those of Unicode. Tracked deletions, the former places of moved text, hidden text, and the readings of a ruby
+/// beside its base are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct DocxReader;
 
@@ -25,10 +29,17 @@ impl Reader for DocxReader {
         blocking(move || {
             let mut archive = opened(file.bytes)?;
             let document = part(&mut archive, "word/document.xml")?;
-            // Without styles, or with styles that cannot be read, there are fewer headings.
+            // Without styles, or with styles that cannot be read, there are fewer headings; without notes there are none.
             let styles = part(&mut archive, "word/styles.xml").unwrap_or_default();
             let styles = styles::Levels::read(&styles);
-            let text = paragraphs::text(&document, &styles)?;
+            let notes = ["word/footnotes.xml", "word/endnotes.xml"]
+                .into_iter()
+                .flat_map(|name| {
+                    let notes = part(&mut archive, name).unwrap_or_default();
+                    paragraphs::notes(&notes, &styles)
+                })
+                .collect();
+            let text = paragraphs::text(&document, &styles, notes)?;
             Ok(Document {
                 title: None,
                 text,
@@ -73,7 +84,12 @@ fn part(archive: &mut Archive, name: &str) -> Result<String, ReaderError> {
 
 /// The value of an element's attribute `val`.
 fn value(tag: &quick_xml::events::BytesStart<'_>) -> Option<String> {
+    attribute(tag, "val")
+}
+
+/// The value of an element's attribute of this name.
+fn attribute(tag: &quick_xml::events::BytesStart<'_>, name: &str) -> Option<String> {
     let mut values = tag.attributes().flatten();
-    let found = values.find(|attribute| attribute.key.local_name().as_ref() == "val")?;
+    let found = values.find(|attribute| attribute.key.local_name().as_ref() == name)?;
     Some(found.value.trim().to_owned())
 }

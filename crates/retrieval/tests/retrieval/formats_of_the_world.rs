@@ -55,12 +55,176 @@ async fn a_text_that_was_edited_and_moved_is_read_once_as_it_is_now() {
             "<w:pPr><w:pPrChange><w:pPr><w:pStyle w:val=\"Heading1\"/></w:pPr></w:pPrChange></w:pPr><w:r><w:t>text</w:t></w:r>",
             "text",
         ),
+        (
+            "<w:fldSimple><w:r><w:t>a</w:t></w:r></w:fldSimple><w:hyperlink><w:r><w:t>b</w:t></w:r></w:hyperlink>\
+             <w:smartTag><w:sdt><w:sdtContent><w:r><w:t>c</w:t><w:cr/><w:t>d</w:t><w:ptab/></w:r></w:sdtContent></w:sdt></w:smartTag>\
+             <w:r><w:instrText>PAGE</w:instrText><w:delText>gone</w:delText></w:r>",
+            "abc\nd\t",
+        ),
     ] {
         let said = read("a.docx", docx(&format!("<w:p>{body}</w:p>")))
             .await
             .unwrap();
         assert_eq!(said, format!("{text}\n\n"), "{body}");
     }
+}
+
+#[tokio::test]
+async fn a_sign_of_a_symbol_font_and_the_base_of_a_ruby_are_read() {
+    let sym = |font: &str, number: &str| format!("<w:sym w:font=\"{font}\" w:char=\"{number}\"/>");
+    let base = "<w:rubyBase><w:r><w:t>東京</w:t></w:r></w:rubyBase>";
+    let reading = "<w:rubyPr/><w:rt><w:r><w:t>とうきょう</w:t></w:r></w:rt>";
+    for (run, text) in [
+        (
+            format!("<w:t>5 </w:t>{}<w:t>g</w:t>", sym("Symbol", "F06D")),
+            "5 μg",
+        ),
+        (
+            format!("<w:t>x </w:t>{}<w:t> 3</w:t>", sym("Symbol", "F0A3")),
+            "x ≤ 3",
+        ),
+        (
+            format!("{}<w:t> done</w:t>", sym("Wingdings", "F0FE")),
+            "☑ done",
+        ),
+        (
+            format!("{}<w:t> open</w:t>", sym("MS Gothic", "2610")),
+            "☐ open",
+        ),
+        // A sign that is not known leaves a trace.
+        (
+            format!("<w:t>1</w:t>{}<w:t>24</w:t>", sym("Own Signs", "F041")),
+            "1\u{fffd}24",
+        ),
+        (sym("Symbol", "zz"), "\u{fffd}"),
+        (
+            "<w:rPr><w:rFonts w:ascii=\"Symbol\" w:hAnsi=\"Symbol\"/></w:rPr><w:t>a \u{f0ae} β</w:t>".to_owned(),
+            "α → β",
+        ),
+        (
+            format!("<w:ruby>{reading}{base}</w:ruby><w:t>都</w:t><w:tab/><w:t>x</w:t>"),
+            "東京都\tx",
+        ),
+    ] {
+        let body = format!("<w:p><w:r>{run}</w:r></w:p>");
+        let said = read("a.docx", docx(&body)).await.unwrap();
+        assert_eq!(said, format!("{text}\n\n"), "{run}");
+    }
+    for ruby in [
+        "<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>都",
+        "<ruby><rb>東<rt>とう<rb>京<rt>きょう</ruby>都",
+    ] {
+        let said = read("a.html", format!("<p>{ruby}</p>")).await.unwrap();
+        assert_eq!(said.trim_end(), "東京都", "{ruby}");
+    }
+}
+
+#[tokio::test]
+async fn an_equation_is_read_as_it_would_be_typed() {
+    let said = |text: &str| format!("<m:r><m:t>{text}</m:t></m:r>");
+    let e = |text: &str| format!("<m:e>{}</m:e>", said(text));
+    let sup =
+        |base: &str, to: &str| format!("<m:sSup>{}<m:sup>{}</m:sup></m:sSup>", e(base), said(to));
+    for (equation, text) in [
+        (sup("10", "5"), "10^5"),
+        (sup("x", "n+1"), "x^(n+1)"),
+        (
+            format!(
+                "<m:f><m:num>{}</m:num><m:den>{}</m:den></m:f>",
+                said("a+b"),
+                said("2")
+            ),
+            "(a+b)/2",
+        ),
+        (format!("<m:rad><m:radPr/><m:deg/>{}</m:rad>", e("2")), "√2"),
+        (
+            format!(
+                "<m:rad><m:deg>{}</m:deg><m:e>{}</m:e></m:rad>",
+                said("3"),
+                sup("x", "2")
+            ),
+            "3√(x^2)",
+        ),
+        (
+            format!(
+                "<m:nary><m:naryPr><m:chr m:val=\"∑\"/></m:naryPr><m:sub>{}</m:sub><m:sup></m:sup>{}</m:nary>",
+                said("i"),
+                e("k")
+            ),
+            "∑_ik",
+        ),
+        (
+            format!(
+                "<m:d><m:dPr><m:begChr m:val=\"[\"/><m:endChr m:val=\"]\"/></m:dPr>{}{}</m:d>",
+                e("a"),
+                e("b")
+            ),
+            "[a|b]",
+        ),
+    ] {
+        let body = format!(
+            "<w:p><m:oMathPara><m:oMath>{equation}</m:oMath></m:oMathPara><w:r><w:t>.</w:t></w:r></w:p>"
+        );
+        let read = read("a.docx", docx(&body)).await.unwrap();
+        assert_eq!(read, format!("{text}.\n\n"), "{equation}");
+    }
+}
+
+#[tokio::test]
+async fn notes_and_text_boxes_are_paragraphs_beside_theirs() {
+    let reference = |kind: &str, id: u8| format!("<w:r><w:{kind}Reference w:id=\"{id}\"/></w:r>");
+    let inside = "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr><w:r><w:t>boxed</w:t></w:r></w:p>";
+    let body = [
+        paragraph("<w:pStyle w:val=\"Heading1\"/>", "Title"),
+        format!(
+            "<w:p><w:r><w:t>claim</w:t></w:r>{}{}{}<w:r><w:t>.</w:t></w:r></w:p>",
+            reference("footnote", 2),
+            reference("endnote", 2),
+            reference("footnote", 9),
+        ),
+        format!(
+            "<w:p><w:r><w:t>before </w:t><w:drawing><w:txbxContent>{inside}</w:txbxContent></w:drawing><w:t>after</w:t></w:r>{}</w:p>",
+            reference("footnote", 2),
+        ),
+    ];
+    let note = |kind: &str, text: &str| {
+        let own = format!("<w:p><w:r><w:{kind}Ref/></w:r><w:r><w:t>{text}</w:t></w:r></w:p>");
+        let line = "<w:p><w:r><w:separator/></w:r></w:p>";
+        format!(
+            "<w:notes><w:{kind} w:id=\"0\">{line}</w:{kind}><w:{kind} w:id=\"2\">{own}</w:{kind}></w:notes>"
+        )
+    };
+    let document = format!(
+        "<w:document><w:body>{}</w:body></w:document>",
+        body.concat()
+    );
+    let bytes = archive(&[
+        ("word/document.xml", &document),
+        ("word/footnotes.xml", &note("footnote", "at the foot")),
+        ("word/endnotes.xml", &note("endnote", "at the end")),
+    ]);
+    assert_eq!(
+        read("a.docx", bytes).await.unwrap(),
+        "# Title\n\nclaim.\n\nat the foot\n\nat the end\n\nbefore \n\nboxed\n\nafter\n\n"
+    );
+    // Notes that cannot be read take nothing with them.
+    let broken = [
+        ("word/document.xml", &*document),
+        ("word/footnotes.xml", "<w:p></x>"),
+    ];
+    let said = read("a.docx", archive(&broken)).await.unwrap();
+    assert!(said.contains("claim.\n\nbefore"), "{said}");
+}
+
+/// A document of a word processor with these parts.
+fn archive(parts: &[(&str, &str)]) -> Vec<u8> {
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
+    for (name, xml) in parts {
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(*name, options).unwrap();
+        archive.write_all(xml.as_bytes()).unwrap();
+    }
+    archive.finish().unwrap().into_inner()
 }
 
 #[tokio::test]
@@ -82,20 +246,14 @@ async fn a_heading_is_one_in_whatever_language_its_style_is_named() {
         paragraph(&level("1"), "two"),
         paragraph(&[style("berschrift1"), level("9")].concat(), "none"),
     ];
-    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::new()));
     let document = format!(
         "<w:document xmlns:w=\"w\"><w:body>{}</w:body></w:document>",
         body.concat()
     );
-    for (name, xml) in [
-        ("word/document.xml", &*document),
+    let bytes = archive(&[
+        ("word/document.xml", &document),
         ("word/styles.xml", styles),
-    ] {
-        let options = zip::write::SimpleFileOptions::default();
-        archive.start_file(name, options).unwrap();
-        archive.write_all(xml.as_bytes()).unwrap();
-    }
-    let bytes = archive.finish().unwrap().into_inner();
+    ]);
     let said = read("a.docx", bytes).await.unwrap();
     assert_eq!(
         said,

@@ -1,51 +1,37 @@
 //! From the body of a document to Markdown.
 
+use std::collections::HashMap;
+
 use quick_xml::{
     Reader,
     events::{BytesStart, Event},
 };
 
-use super::{MAX_TEXT_BYTES, ReaderError, malformed, styles, value};
+use super::{
+    MAX_TEXT_BYTES, ReaderError, attribute, malformed, math::Equation, styles, symbols::Font, value,
+};
 
-/// The text of a document's body.
-pub(super) fn text(xml: &str, styles: &styles::Levels) -> Result<String, ReaderError> {
-    let mut reader = Reader::from_str(xml);
-    let mut body = Body {
-        styles,
-        text: String::new(),
-        left_out: 0,
-        alternatives: Vec::new(),
-        in_text: false,
-        in_run: false,
-        hidden: false,
-        heading: None,
-        outline: None,
-        begun: false,
-    };
-    loop {
-        match reader.read_event().map_err(malformed)? {
-            Event::Start(tag) => body.start(&tag),
-            Event::Empty(tag) if body.left_out == 0 => body.empty(&tag),
-            Event::End(tag) => body.end(tag.local_name().as_ref()),
-            Event::Text(said) if body.in_text => body.say(&said.xml10_content()),
-            Event::GeneralRef(name) if body.in_text => {
-                // XML's five predefined entities and character references; other entities need a definition, which is
-                // not read.
-                match name.resolve_char_ref().map_err(malformed)? {
-                    Some(character) => body.say(character.encode_utf8(&mut [0; 4])),
-                    None => {
-                        let known = quick_xml::escape::resolve_xml_entity(&name);
-                        body.say(known.unwrap_or_default());
-                    }
-                }
-            }
-            Event::Eof => return Ok(body.text),
-            _ => {}
-        }
-        if body.text.len() > MAX_TEXT_BYTES {
-            return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
-        }
-    }
+/// Footnotes and endnotes, by the names of the elements that refer to them and by their ids.
+pub(super) type Notes = HashMap<(&'static str, String), String>;
+
+/// The text of a document's body, with each note behind the paragraph that refers to it.
+pub(super) fn text(
+    xml: &str,
+    styles: &styles::Levels,
+    notes: Notes,
+) -> Result<String, ReaderError> {
+    let mut body = Body::new(styles);
+    body.notes = notes;
+    body.read(xml)?;
+    Ok(body.text)
+}
+
+/// The notes in a part of the document, as far as it can be read.
+pub(super) fn notes(xml: &str, styles: &styles::Levels) -> Notes {
+    let mut body = Body::new(styles);
+    // Notes that cannot be read are missing, and the document is there.
+    let _ = body.read(xml);
+    body.notes
 }
 
 struct Body<'s> {
@@ -56,17 +42,80 @@ struct Body<'s> {
     /// For each open choice between contents, whether one is taken.
     alternatives: Vec<bool>,
     in_text: bool,
-    in_run: bool,
-    /// Whether the text of this run is hidden.
-    hidden: bool,
+    /// The open paragraphs: a text box has paragraphs of its own inside of a run.
+    paragraphs: Vec<Paragraph>,
+    /// How many open runs are hidden.
+    hiding: usize,
+    equation: Equation,
+    notes: Notes,
+    /// The notes to which the paragraph refers.
+    due: Vec<String>,
+    /// The note that is read.
+    note: Option<(&'static str, String)>,
+}
+
+#[derive(Default)]
+struct Paragraph {
     /// The level of the paragraph as a heading, by its style and by its own outline level.
     heading: Option<usize>,
     outline: Option<usize>,
     /// Whether the paragraph has some text.
     begun: bool,
+    /// The open runs: the base of a ruby has runs of its own inside of a run.
+    runs: Vec<Run>,
 }
 
-impl Body<'_> {
+#[derive(Default)]
+struct Run {
+    hidden: bool,
+    font: Option<Font>,
+}
+
+impl<'s> Body<'s> {
+    fn new(styles: &'s styles::Levels) -> Self {
+        Self {
+            styles,
+            text: String::new(),
+            left_out: 0,
+            alternatives: Vec::new(),
+            in_text: false,
+            paragraphs: Vec::new(),
+            hiding: 0,
+            equation: Equation::default(),
+            notes: Notes::new(),
+            due: Vec::new(),
+            note: None,
+        }
+    }
+
+    fn read(&mut self, xml: &str) -> Result<(), ReaderError> {
+        let mut reader = Reader::from_str(xml);
+        loop {
+            match reader.read_event().map_err(malformed)? {
+                Event::Start(tag) => self.start(&tag),
+                Event::Empty(tag) if self.left_out == 0 => self.empty(&tag),
+                Event::End(tag) => self.end(tag.local_name().as_ref()),
+                Event::Text(said) if self.in_text => self.write(&said.xml10_content()),
+                Event::GeneralRef(name) if self.in_text => {
+                    // XML's five predefined entities and character references; other entities need a definition, which
+                    // is not read.
+                    match name.resolve_char_ref().map_err(malformed)? {
+                        Some(character) => self.write(character.encode_utf8(&mut [0; 4])),
+                        None => {
+                            let known = quick_xml::escape::resolve_xml_entity(&name);
+                            self.write(known.unwrap_or_default());
+                        }
+                    }
+                }
+                Event::Eof => return Ok(()),
+                _ => {}
+            }
+            if self.text.len() > MAX_TEXT_BYTES {
+                return Err(ReaderError::TooLarge(MAX_TEXT_BYTES));
+            }
+        }
+    }
+
     fn start(&mut self, tag: &BytesStart<'_>) {
         let name = tag.local_name();
         let name = name.as_ref();
@@ -74,20 +123,36 @@ impl Body<'_> {
             self.left_out += 1;
             return;
         }
+        if self.equation.contains(name) {
+            self.begin();
+            self.equation.start(name, &mut self.text);
+        }
         match name {
-            "p" => (self.heading, self.outline, self.begun) = (None, None, false),
-            "r" => (self.in_run, self.hidden) = (true, false),
+            "p" => {
+                // What stands in a text box is a paragraph of its own.
+                if !self.paragraphs.is_empty() {
+                    self.break_off();
+                }
+                self.paragraphs.push(Paragraph::default());
+            }
+            "r" => {
+                if let Some(paragraph) = self.paragraphs.last_mut() {
+                    paragraph.runs.push(Run::default());
+                }
+            }
             "t" => self.in_text = true,
             "AlternateContent" => self.alternatives.push(false),
+            "footnote" => self.note = Some(("footnoteReference", id(tag))),
+            "endnote" => self.note = Some(("endnoteReference", id(tag))),
             _ => self.empty(tag),
         }
     }
 
     /// Whether the content of this element is not text of the document: it was deleted or moved away, it is a former format,
-    /// or the same as another one for other programs.
+    /// or the same as another one for other programs. The reading of a ruby would tear the words apart beside which it stands.
     fn leaves_out(&mut self, name: &str) -> bool {
         match name {
-            "del" | "moveFrom" | "pPrChange" | "rPrChange" => true,
+            "del" | "moveFrom" | "pPrChange" | "rPrChange" | "rt" => true,
             "Choice" | "Fallback" => {
                 let taken = self.alternatives.last_mut();
                 taken.is_some_and(|taken| std::mem::replace(taken, true))
@@ -97,17 +162,56 @@ impl Body<'_> {
     }
 
     fn empty(&mut self, tag: &BytesStart<'_>) {
-        match tag.local_name().as_ref() {
-            "br" | "cr" => self.say("\n"),
-            "tab" | "ptab" if self.in_run => self.say("\t"),
-            "noBreakHyphen" => self.say("-"),
-            "pStyle" => self.heading = value(tag).and_then(|style| self.styles.of(&style)),
-            "outlineLvl" => self.outline = value(tag).and_then(|level| styles::outline(&level)),
-            "vanish" if self.in_run => {
-                let value = value(tag);
-                self.hidden = !matches!(value.as_deref(), Some("0" | "false" | "off"));
+        let paragraph = self.paragraphs.last_mut();
+        let run = paragraph.and_then(|paragraph| paragraph.runs.last_mut());
+        match (tag.local_name().as_ref(), run) {
+            ("br" | "cr", _) => self.say("\n"),
+            ("tab" | "ptab", Some(_)) => self.say("\t"),
+            ("noBreakHyphen", _) => self.say("-"),
+            ("sym", _) => {
+                let font = attribute(tag, "font").unwrap_or_default();
+                let number = attribute(tag, "char").unwrap_or_default();
+                let character = Font::of(&font).numbered(&number);
+                self.say(character.encode_utf8(&mut [0; 4]));
             }
-            _ => {}
+            ("pStyle", _) => {
+                let level = value(tag).and_then(|style| self.styles.of(&style));
+                self.with_paragraph(|paragraph| paragraph.heading = level);
+            }
+            ("outlineLvl", _) => {
+                let level = value(tag).and_then(|level| styles::outline(&level));
+                self.with_paragraph(|paragraph| paragraph.outline = level);
+            }
+            ("rFonts", Some(run)) => {
+                let name = attribute(tag, "ascii").or_else(|| attribute(tag, "hAnsi"));
+                run.font = name.map(|name| Font::of(&name));
+            }
+            ("vanish", Some(run)) => {
+                let value = value(tag);
+                let hides = !matches!(value.as_deref(), Some("0" | "false" | "off"));
+                let hid = std::mem::replace(&mut run.hidden, hides);
+                self.hiding = self.hiding + usize::from(hides) - usize::from(hid);
+            }
+            ("footnoteReference", _) => self.refer("footnoteReference", tag),
+            ("endnoteReference", _) => self.refer("endnoteReference", tag),
+            (name, _) => {
+                if let Some(sign) = value(tag) {
+                    self.equation.sign(name, &sign);
+                }
+            }
+        }
+    }
+
+    fn with_paragraph(&mut self, change: impl FnOnce(&mut Paragraph)) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            change(paragraph);
+        }
+    }
+
+    /// Notes that the paragraph refers to a note. It is told once, also where several places refer to it.
+    fn refer(&mut self, kind: &'static str, tag: &BytesStart<'_>) {
+        if self.hiding == 0 {
+            self.due.extend(self.notes.remove(&(kind, id(tag))));
         }
     }
 
@@ -116,27 +220,79 @@ impl Body<'_> {
             self.left_out -= 1;
             return;
         }
+        if self.equation.contains("") {
+            self.equation.end(&mut self.text);
+        }
         match name {
             "t" => self.in_text = false,
-            "r" => (self.in_run, self.hidden) = (false, false),
+            "r" => {
+                let paragraph = self.paragraphs.last_mut();
+                let ended = paragraph.and_then(|paragraph| paragraph.runs.pop());
+                self.hiding -= usize::from(ended.is_some_and(|run| run.hidden));
+            }
             "AlternateContent" => drop(self.alternatives.pop()),
-            "p" if !self.text.is_empty() && !self.text.ends_with("\n\n") => {
-                self.text.push_str("\n\n");
+            "p" => {
+                self.paragraphs.pop();
+                self.break_off();
+                if self.paragraphs.is_empty() {
+                    for note in std::mem::take(&mut self.due) {
+                        self.text.push_str(&note);
+                    }
+                }
+            }
+            "footnote" | "endnote" => {
+                let text = std::mem::take(&mut self.text);
+                if let Some(note) = self.note.take() {
+                    self.notes.insert(note, text);
+                }
             }
             _ => {}
         }
     }
 
+    fn break_off(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push_str("\n\n");
+        }
+    }
+
+    /// Writes text of a run, in the run's font.
+    fn write(&mut self, said: &str) {
+        let paragraph = self.paragraphs.last();
+        let run = paragraph.and_then(|paragraph| paragraph.runs.last());
+        match run.and_then(|run| run.font) {
+            None | Some(Font::Other) => self.say(said),
+            Some(font) => {
+                let said: String = said
+                    .chars()
+                    .map(|written| font.character(written))
+                    .collect();
+                self.say(&said);
+            }
+        }
+    }
+
     fn say(&mut self, said: &str) {
-        if self.hidden || said.is_empty() {
+        if self.hiding > 0 || said.is_empty() {
             return;
         }
-        let level = self.outline.or(self.heading).unwrap_or(0);
-        if !self.begun && level > 0 {
-            self.text.push_str(&"#".repeat(level));
-            self.text.push(' ');
-        }
-        self.begun = true;
+        self.begin();
         self.text.push_str(said);
     }
+
+    /// Writes the mark of a heading before its text.
+    fn begin(&mut self) {
+        if let Some(paragraph) = self.paragraphs.last_mut() {
+            let level = paragraph.outline.or(paragraph.heading).unwrap_or(0);
+            if !paragraph.begun && level > 0 {
+                self.text.push_str(&"#".repeat(level));
+                self.text.push(' ');
+            }
+            paragraph.begun = true;
+        }
+    }
+}
+
+fn id(tag: &BytesStart<'_>) -> String {
+    attribute(tag, "id").unwrap_or_default()
 }
