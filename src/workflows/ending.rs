@@ -7,7 +7,7 @@ use ghostlight_actors::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Termination, Utterance};
+use super::{Termination, Utterance, termination::Listening};
 
 /// Ends an agent's own loop as soon as a [`Termination`] holds, whatever its model would do next: the agent answers with
 /// what it said last. An answer of the model is an utterance of the agent, by its name, and a result is an utterance of
@@ -26,7 +26,10 @@ pub struct EndWhen {
     /// The condition.
     pub until: Termination,
     #[serde(skip)]
-    said: Vec<Utterance>,
+    listening: Option<Listening>,
+    /// The last text that was said.
+    #[serde(skip)]
+    last: String,
     #[serde(skip)]
     is_over: bool,
 }
@@ -36,14 +39,22 @@ impl EndWhen {
     pub fn new(until: Termination) -> Self {
         Self {
             until,
-            said: Vec::new(),
+            listening: None,
+            last: String::new(),
             is_over: false,
         }
     }
 
     fn heard(&mut self, cx: &PolicyContext<'_>, said: impl IntoIterator<Item = Utterance>) {
-        self.said.extend(said);
-        if !self.is_over && self.until.is_met(&self.said) {
+        let until = &self.until;
+        let listening = self.listening.get_or_insert_with(|| Listening::new(until));
+        for said in said {
+            listening.hear(&said);
+            if !said.text.trim().is_empty() {
+                self.last = said.text;
+            }
+        }
+        if !self.is_over && listening.is_over() {
             self.is_over = true;
             cx.stop(StopReason::LoopExited);
         }
@@ -94,9 +105,7 @@ impl Policy for EndWhen {
         }
         let mut answer = partial.clone().unwrap_or_default();
         if answer.text.trim().is_empty() {
-            let mut said = self.said.iter().rev().map(|said| said.text.as_str());
-            let last = said.find(|text| !text.trim().is_empty());
-            answer.text = last.unwrap_or_default().to_owned();
+            answer.text.clone_from(&self.last);
         }
         Ok(Some(Outcome::Answer(answer)))
     }

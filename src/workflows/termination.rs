@@ -49,18 +49,63 @@ impl Termination {
 
     /// Whether it holds after all these utterances.
     pub fn is_met(&self, said: &[Utterance]) -> bool {
-        match self {
-            Self::MaxTurns(turns) => said.len() >= *turns as usize,
-            Self::Text(text) => {
-                let text = text.to_lowercase();
-                said.iter()
-                    .any(|said| said.text.to_lowercase().contains(&text))
+        let mut listening = Listening::new(self);
+        said.iter().for_each(|said| listening.hear(said));
+        listening.is_over()
+    }
+
+    /// Replaces what this utterance makes true for good.
+    fn hear(&mut self, said: &Utterance) {
+        let is_true = match self {
+            Self::Text(text) => said.text.to_lowercase().contains(&text.to_lowercase()),
+            Self::Speaker(name) => said.by == *name,
+            Self::All(conditions) | Self::Any(conditions) => {
+                conditions.iter_mut().for_each(|one| one.hear(said));
+                false
             }
-            Self::Speaker(name) => said.iter().any(|said| said.by == *name),
-            Self::All(conditions) => conditions.iter().all(|condition| condition.is_met(said)),
-            Self::Any(conditions) => conditions.iter().any(|condition| condition.is_met(said)),
-            Self::Not(condition) => !condition.is_met(said),
+            Self::Not(condition) => {
+                condition.hear(said);
+                false
+            }
+            Self::MaxTurns(_) => false,
+        };
+        if is_true {
+            *self = Self::All(Vec::new());
         }
+    }
+
+    fn holds_after(&self, turns: usize) -> bool {
+        match self {
+            Self::MaxTurns(most) => turns >= *most as usize,
+            Self::Text(_) | Self::Speaker(_) => false,
+            Self::All(conditions) => conditions.iter().all(|one| one.holds_after(turns)),
+            Self::Any(conditions) => conditions.iter().any(|one| one.holds_after(turns)),
+            Self::Not(condition) => !condition.holds_after(turns),
+        }
+    }
+}
+
+/// A condition in the middle of a conversation. Each utterance is looked at once, however long the conversation is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Listening {
+    /// The condition, with what has become true replaced.
+    open: Termination,
+    turns: usize,
+}
+
+impl Listening {
+    pub(super) fn new(until: &Termination) -> Self {
+        let open = until.clone();
+        Self { open, turns: 0 }
+    }
+
+    pub(super) fn hear(&mut self, said: &Utterance) {
+        self.turns += 1;
+        self.open.hear(said);
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.open.holds_after(self.turns)
     }
 }
 

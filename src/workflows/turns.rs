@@ -12,6 +12,7 @@ use super::{
     conversation::with_transcript,
     ends::{Ends, MemberEnd, stopped},
     member::ask,
+    termination::Listening,
 };
 
 pub(super) struct Turns<'a> {
@@ -41,6 +42,7 @@ impl Turns<'_> {
         used_up: StopReason,
     ) -> Result<Outcome, AgentError> {
         let mut said: Vec<Utterance> = Vec::new();
+        let mut listening = self.until.map(Listening::new);
         let mut ends = Ends::default();
         let turns = self.members.iter().copied().cycle().enumerate();
         for (place, member) in turns.take(self.most) {
@@ -62,11 +64,15 @@ impl Turns<'_> {
             if self.on_failure.ends_by(&end) {
                 return ends.ended_by(member, end);
             }
-            said.push(Utterance::new(member, end.told()));
+            let told = Utterance::new(member, end.told());
             ends.push(member, end);
-            if self.until.is_some_and(|until| until.is_met(&said)) {
-                return ends.into_end();
+            if let Some(listening) = &mut listening {
+                listening.hear(&told);
+                if listening.is_over() {
+                    return ends.into_end();
+                }
             }
+            said.push(told);
         }
         let is_done = match (self.until, self.as_long_as) {
             (None, None) => true,
