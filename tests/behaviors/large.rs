@@ -113,7 +113,7 @@ fn workflow(behavior: &str, settings: Value, parts: &Parts) -> Agent {
 }
 
 /// What is tried, by its behavior.
-const ALL: [(&str, Make); 7] = [
+const ALL: [(&str, Make); 9] = [
     ("rewoo", |parts, all| {
         desk("rewoo", json!({ "max_plan_steps": all + 1 })).tool(parts.tool())
     }),
@@ -126,7 +126,19 @@ const ALL: [(&str, Make); 7] = [
             .define(|desk| desk.output = Some(schema))
     }),
     ("loop", |parts, all| {
-        workflow("loop", json!({ "max_rounds": all }), parts)
+        let until = json!({ "any": [{ "text": "never said" }, { "max_turns": all }] });
+        workflow("loop", json!({ "max_rounds": all, "until": until }), parts)
+    }),
+    ("sequential", |parts, all| {
+        let members = vec!["worker"; usize::try_from(all).unwrap_or(0)];
+        workflow("sequential", json!({ "members": members }), parts)
+    }),
+    ("tool_chain", |parts, all| {
+        let step = json!({ "tool": "look", "arguments": {} });
+        let steps = vec![step; usize::try_from(all).unwrap_or(0)];
+        Agent::new("desk")
+            .behavior(BehaviorSpec::new("tool_chain").settings(json!({ "steps": steps })))
+            .tool(parts.tool())
     }),
     ("round_robin", |parts, all| {
         workflow("round_robin", json!({ "max_turns": all }), parts).agent(parts.worker("other"))
@@ -201,7 +213,7 @@ async fn lived(make: Make, all: u64) -> [Duration; 4] {
 
 #[tokio::test(start_paused = true)]
 async fn a_part_late_in_a_large_plan_or_workflow_takes_what_an_early_one_took() {
-    let all = number_in("GHOSTLIGHT_STEPS", 500);
+    let all = number_in("GHOSTLIGHT_STEPS", 1_000);
     for (behavior, make) in ALL {
         let [lived, resumed, early, late] = lived(make, all).await;
         println!(

@@ -146,7 +146,7 @@ impl Client {
             text.push_str(&format!("\n[{file}]"));
         }
         let chunk = Chunk {
-            content: ContentBlock::text(&redact_text(text.trim_start())),
+            content: ContentBlock::text(redact_text(text.trim_start())),
             message_id: Some(format!("{}/said", turn.run)),
         };
         self.tell(id, Update::UserMessageChunk(chunk)).await
