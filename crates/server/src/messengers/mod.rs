@@ -17,7 +17,7 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use ghostlight_actors::{
-    actor::{Run, SystemError},
+    actor::SystemError,
     contract::StoreError,
     definition::{Messenger, MessengerForm, WebhookSignature},
     session::Turn,
