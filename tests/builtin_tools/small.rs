@@ -1,6 +1,5 @@
 //! The small tools, by their names in a team file: notes, and waiting.
 
-use futures_util::StreamExt as _;
 use ghostlight::{
     definition::ApprovalRule,
     prelude::*,
