@@ -47,7 +47,7 @@ pub struct GatewayOptions {
     /// waits, over restarts too. With zero, the default, the run gets the error, which is marked as retryable.
     ///
     /// Before a pause that is not shorter than [`SystemOptions::linger`](super::SystemOptions::linger) the run falls
-    /// asleep. It is no live run then, and the end of the pause wakes it.
+    /// asleep. It does not count as a live run then, and the end of the pause wakes it.
     pub patience: Duration,
 }
 
