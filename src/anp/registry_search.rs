@@ -85,7 +85,7 @@ pub enum RegistrySearchError {
     },
     /// The time for a request is none.
     #[error(
-        "the time limit of a request to the registry is 0: give a number of seconds above 0"
+        "the time limit of a request to the registry must be above 0: give a number of seconds"
     )]
     NoTime,
 }

@@ -330,8 +330,8 @@ async fn settings_that_cannot_be_used_are_refused_with_the_reason() {
     let _ = ToolHandle::new(search);
     for (settings, why) in [
         ("url: 'ftp://x'", "http"),
-        ("url: 'https://x', timeout_s: 0", "more time"),
-        ("url: 'https://x', timeout_s: -1", "more time"),
+        ("url: 'https://x', timeout_s: 0", "must be above 0"),
+        ("url: 'https://x', timeout_s: -1", "must be above 0"),
         (
             "url: 'https://x', headers: { authorization: abc }",
             "secret",

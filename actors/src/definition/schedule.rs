@@ -319,7 +319,10 @@ mod tests {
             (Schedule::every("a", minute, " "), "says nothing"),
             (Schedule::every("a", Duration::ZERO, "x"), "is 0"),
             (Schedule::every("a", minute, "x").zone("UTC"), "only a cron"),
-            (Schedule::cron("a", "tomorrow", "x"), "no cron expression"),
+            (
+                Schedule::cron("a", "tomorrow", "x"),
+                "not a cron expression",
+            ),
             (Schedule::cron("a", "0 0 30 2 *", "x"), "never due"),
             (Schedule::cron("a", "0 25 * * *", "x"), "the hour \"25\""),
             (Schedule::cron("a", "0 0 7 * 13 *", "x"), "the month \"13\""),

@@ -151,7 +151,7 @@ impl Engine {
         }
     }
 
-    /// Says a turn and waits for its end.
+    /// Sends a turn and waits for its end.
     pub async fn call(
         &self,
         object: &str,
@@ -162,7 +162,7 @@ impl Engine {
             .await
     }
 
-    /// Says a turn and gives its invocation's id.
+    /// Sends a turn and gives its invocation's id.
     pub async fn send(&self, object: &str, key: &str, body: &Value) -> Result<String, Failure> {
         let (status, answer) = self
             .ingress(&format!("/{object}/{key}/turn/send"), &[], body)

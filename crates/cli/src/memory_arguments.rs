@@ -218,7 +218,7 @@ pub(super) struct MemoryImport {
     pub(super) store: StoreArguments,
 }
 
-/// Of which kind an item is.
+/// The kind of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Kind {
     /// Working memories, which matter now.

@@ -152,7 +152,7 @@ pub(super) struct SessionArtifact {
     /// That of this user, in all of the user's sessions with the team
     #[arg(long, value_name = "OWNER")]
     pub(super) user: Option<String>,
-    /// As it was saved also to a terminal, which may obey what is in it
+    /// Print it as it was saved on a terminal too, whose control sequences then take effect
     #[arg(long)]
     pub(super) raw: bool,
     #[command(flatten)]

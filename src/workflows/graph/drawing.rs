@@ -6,8 +6,8 @@ use ghostlight_actors::safety::cut;
 
 use super::{END, StateGraph, Way};
 
-/// The most characters of a condition beside its arrow.
-const WORDS: usize = 60;
+/// The most characters of a condition beside its arrow, with the mark of a cut.
+const WORDS: usize = 61;
 
 /// The arrows of a graph, each with its label.
 fn arrows<S>(graph: &StateGraph<S>) -> Vec<(&str, &str, String)> {
