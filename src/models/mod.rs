@@ -4,7 +4,12 @@
 mod amazon;
 #[cfg(feature = "anthropic")]
 pub mod anthropic;
-#[cfg(feature = "openai")]
+// Some of it is used by one of the two only.
+#[cfg(any(feature = "anthropic", feature = "openai"))]
+#[cfg_attr(
+    not(all(feature = "anthropic", feature = "openai")),
+    allow(dead_code, unused_imports)
+)]
 mod batches;
 #[cfg(feature = "bedrock")]
 pub mod bedrock;
@@ -39,7 +44,7 @@ mod vertex;
 pub use amazon::AmazonCredentials;
 #[cfg(feature = "anthropic")]
 pub use anthropic::{Anthropic, AnthropicSpec};
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "anthropic", feature = "openai"))]
 pub use batches::BatchSpec;
 #[cfg(feature = "bedrock")]
 pub use bedrock::{Bedrock, BedrockSpec};

@@ -7,13 +7,14 @@ use std::{
     time::Duration,
 };
 
-use ghostlight::models::{BatchSpec, OpenAi};
-use serde_json::{Value, json};
-use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
-    net::{TcpListener, TcpStream},
-    task::JoinHandle,
+use ghostlight::{
+    contract::Model,
+    models::{BatchSpec, OpenAi},
 };
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::batch_world::{Provider, header, serve};
 
 const GONE: &str = "there is no such file";
 
@@ -101,7 +102,10 @@ impl BatchServer {
         let task = tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
-                tokio::spawn(serve(socket, kept.clone(), rules.clone()));
+                let (state, rules) = (kept.clone(), rules.clone());
+                tokio::spawn(serve(socket, move |head, body| {
+                    answer(&state, &rules, head, body)
+                }));
             }
         });
         Self {
@@ -146,11 +150,6 @@ impl BatchServer {
         self.state.lock().unwrap().batches.clear();
     }
 
-    /// Puts these lines before the answers of the next batch that ends.
-    pub(crate) fn put_before(&self, lines: Vec<String>) {
-        self.state.lock().unwrap().lines_before = lines;
-    }
-
     /// What clients did wrong.
     pub(crate) fn faults(&self) -> Vec<String> {
         self.state.lock().unwrap().faults.clone()
@@ -171,6 +170,25 @@ impl BatchServer {
         }
         twice
     }
+
+    /// Puts these lines before the answers of the next batch that ends.
+    pub(crate) fn put_before(&self, lines: Vec<String>) {
+        self.state.lock().unwrap().lines_before = lines;
+    }
+}
+
+impl Provider for BatchServer {
+    fn model(&self, spec: BatchSpec) -> impl Model {
+        BatchServer::model(self, spec)
+    }
+
+    fn faults(&self) -> Vec<String> {
+        BatchServer::faults(self)
+    }
+
+    fn submitted_twice(&self) -> Vec<String> {
+        BatchServer::submitted_twice(self)
+    }
 }
 
 impl Drop for BatchServer {
@@ -179,57 +197,14 @@ impl Drop for BatchServer {
     }
 }
 
-async fn serve(socket: TcpStream, state: Arc<Mutex<State>>, rules: Arc<Rules>) {
-    let mut socket = BufReader::new(socket);
-    while let Some((head, body)) = receive(&mut socket).await {
-        let mut words = head.split(' ');
-        let (method, path) = (words.next().unwrap(), words.next().unwrap());
-        let (kind, (status, answer)) = answer(&state, &rules, method, path, &head, &body);
-        let slow = state.lock().unwrap().slow;
-        if let Some((_, time)) = slow.filter(|(slow, _)| *slow == kind) {
-            tokio::time::sleep(time).await;
-        }
-        let head = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            answer.len()
-        );
-        if socket.get_mut().write_all(head.as_bytes()).await.is_err()
-            || socket.get_mut().write_all(&answer).await.is_err()
-        {
-            return;
-        }
-    }
-}
-
-async fn receive(socket: &mut BufReader<TcpStream>) -> Option<(String, Vec<u8>)> {
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        if socket.read_line(&mut head).await.ok()? == 0 {
-            return None;
-        }
-    }
-    let length = header(&head, "content-length").map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
-    socket.read_exact(&mut body).await.ok()?;
-    Some((head, body))
-}
-
-fn header(head: &str, wanted: &str) -> Option<String> {
-    head.lines().find_map(|line| {
-        let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case(wanted)
-            .then(|| value.trim().to_owned())
-    })
-}
-
 fn answer(
     state: &Mutex<State>,
     rules: &Rules,
-    method: &str,
-    path: &str,
     head: &str,
     body: &[u8],
-) -> (&'static str, (u16, Vec<u8>)) {
+) -> (u16, Vec<u8>, Duration) {
+    let mut words = head.split(' ');
+    let (method, path) = (words.next().unwrap(), words.next().unwrap());
     let path = path.strip_prefix("/v1").unwrap_or(path);
     let (place, query) = path.split_once('?').unwrap_or((path, ""));
     let parts: Vec<&str> = place.trim_start_matches('/').split('/').collect();
@@ -251,7 +226,10 @@ fn answer(
         head,
         body,
     };
-    (kind, asked.answer(&mut state.lock().unwrap(), rules))
+    let mut state = state.lock().unwrap();
+    let (status, body) = asked.answer(&mut state, rules);
+    let slow = state.slow.filter(|(slow, _)| *slow == kind);
+    (status, body, slow.map_or(Duration::ZERO, |(_, time)| time))
 }
 
 /// A request.

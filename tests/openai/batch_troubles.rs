@@ -17,7 +17,7 @@ use serde_json::{Value, value::to_raw_value};
 
 use crate::{
     batch_server::{BatchServer, Rules},
-    batches::{BEGIN, MINUTE, Passing, builder, quick, send, until},
+    batch_world::{BEGIN, MINUTE, Passing, builder, quick, send, until},
 };
 
 /// The answer to a run, within the time of a test.

@@ -6,6 +6,7 @@ mod aimock;
 mod attempt;
 mod batch_server;
 mod batch_troubles;
+mod batch_world;
 mod batches;
 mod behaviors;
 mod encoding;

@@ -5,6 +5,9 @@
 mod anthropic;
 mod argument_names;
 mod attached;
+#[path = "../openai/batch_world.rs"]
+mod batch_world;
+mod batches;
 #[cfg(feature = "bedrock")]
 mod bedrock;
 mod caching;
@@ -19,6 +22,7 @@ mod keys;
 mod legal;
 mod live;
 mod lost_responses;
+mod message_batches;
 mod misplaced;
 mod oddities;
 mod own;

@@ -1,22 +1,30 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
+mod batch;
 mod blocks;
 mod message;
 mod request;
 mod settings;
 
+use std::sync::Arc;
+
 use ghostlight_actors::{
-    contract::{Model, ModelContext, ModelError},
+    contract::{Model, ModelContext, ModelError, ModelHost},
     vocabulary::{ModelRequest, ModelResponse},
 };
+use serde_json::value::{RawValue, to_raw_value};
 
+use self::batch::{AnthropicBatches, NO_BATCHES_AT_VERTEX, within_bounds};
 pub use self::settings::{AnthropicSpec, HourCache, Thinking};
 pub(in crate::models) use self::{answer::Answer, request::Body};
 use super::{
+    batches::{self, BatchEndpoint, BatchFailure, BatchServer, BatchSpec, Batched, described},
+    client::invalid,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, Tariff, display_host, is_priced, key_for, provider, timed, with_own_keys,
+        ServerKind, Tariff, display_host, is_priced, judged, key_for, provider, read_json, timed,
+        true_host, with_own_keys,
     },
     vertex,
 };
@@ -28,6 +36,9 @@ const VERTEX_VERSION: &str = "vertex-2023-10-16";
 const PUBLISHER: &str = "anthropic";
 /// How often an answer goes on after a pause. The provider pauses when its own tools were used several times.
 const MAX_PAUSES: u32 = 32;
+
+/// The path of requests in batches.
+const BATCHED: &str = "/v1/messages";
 
 /// The files that the models take beside text.
 const TAKEN: [&str; 5] = [
@@ -71,20 +82,83 @@ impl Anthropic {
         }
     }
 
+    /// Sends the requests of runs in batches: for half the price, within a day. The runs sleep until then. A call
+    /// outside of a run is made at once, as without batches, and so is the rest of an answer that pauses.
+    ///
+    /// ```
+    /// use ghostlight::models::{Anthropic, BatchSpec};
+    ///
+    /// let model = Anthropic::new("claude-haiku-4-5").batched(BatchSpec::default().max_requests(2_000));
+    /// # let _ = model;
+    /// ```
+    #[must_use]
+    pub fn batched(self, batch: BatchSpec) -> Self {
+        self.with(|settings| settings.batch = Some(batch))
+    }
+
+    /// Completes an answer of which some may be there.
     async fn attempt(
         &self,
         endpoint: &Endpoint,
         request: &ModelRequest,
         cx: &ModelContext,
+        mut answer: Answer,
     ) -> Result<ModelResponse, Failed> {
-        let mut answer = Answer::default();
         if let Err(failure) = self.read(endpoint, request, cx, &mut answer).await {
             return Err(Failed::after(failure, answer.spent()));
         }
-        let told = answer.told();
-        let answer = answer.complete(&request.conversation);
-        let answer = answer.map(|answer| with_own_keys(answer, &request.tools));
-        answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))
+        complete(answer, request)
+    }
+
+    /// The answer of a batch, on which the call waits in its sleep.
+    async fn await_batch(
+        &self,
+        endpoint: &Endpoint,
+        request: &ModelRequest,
+        (batched, cx): (Batched, &ModelContext),
+    ) -> Result<ModelResponse, ModelError> {
+        let settings = self.connection.settings();
+        let server = self.batches(endpoint);
+        let answered = batches::answer(&server, batched, cx, request, || {
+            let body = Body {
+                request,
+                settings,
+                is_paused: false,
+            };
+            to_raw_value(&body.to_json())
+        });
+        let outcome = match answered.await {
+            Ok(whole) => read_whole(&whole),
+            Err(BatchFailure::Server(failure)) => Err(failure.into()),
+            Err(BatchFailure::Own(error)) => return Err(error),
+        };
+        let outcome = match outcome {
+            Ok(answer) if answer.is_paused() => {
+                // A batch has no second turn. All of it is counted as if it had gone alone.
+                let rest = self.attempt(endpoint, request, cx, answer);
+                let total = settings.timeouts.total();
+                let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+                return timed(endpoint, total, tariff, request, rest).await;
+            }
+            Ok(answer) => complete(answer, request),
+            Err(failed) => Err(failed),
+        };
+        let tariff = Tariff {
+            is_batched: true,
+            ..settings.tariff()
+        };
+        judged(endpoint, tariff, request, outcome)
+    }
+
+    fn batches(&self, endpoint: &Endpoint) -> Arc<dyn BatchServer> {
+        let settings = self.connection.settings();
+        Arc::new(AnthropicBatches(BatchEndpoint {
+            server: Arc::new(endpoint.clone()),
+            model: settings.model.clone(),
+            path: BATCHED,
+            timeouts: settings.timeouts,
+            max_response_bytes: settings.max_response_bytes,
+        }))
     }
 
     /// Reads the answer as far as it comes, over its pauses.
@@ -111,11 +185,17 @@ impl Anthropic {
             ),
         };
         let mut asked = request.clone();
-        for pause in 0..=MAX_PAUSES {
+        // An answer of a batch may have come to a pause already.
+        let mut is_paused = answer.is_paused();
+        for _ in 0..=MAX_PAUSES {
+            if is_paused {
+                asked.conversation = request.conversation.clone();
+                asked.conversation.push(answer.resume()?);
+            }
             let body = Body {
                 request: &asked,
                 settings,
-                is_paused: pause > 0,
+                is_paused,
             };
             let (attempt, mut body) = (attempt(), body.to_json());
             if is_vertex && let Some(fields) = body.as_object_mut() {
@@ -138,14 +218,28 @@ impl Anthropic {
                     }
                 }
             }
-            if !answer.is_paused() || pause == MAX_PAUSES {
+            is_paused = answer.is_paused();
+            if !is_paused {
                 break;
             }
-            asked.conversation = request.conversation.clone();
-            asked.conversation.push(answer.resume()?);
         }
         Ok(())
     }
+}
+
+/// The response that an answer makes.
+fn complete(answer: Answer, request: &ModelRequest) -> Result<ModelResponse, Failed> {
+    let told = answer.told();
+    let answer = answer.complete(&request.conversation);
+    let answer = answer.map(|answer| with_own_keys(answer, &request.tools));
+    answer.map_err(|failure| Failed::after(failure, Some((told, String::new()))))
+}
+
+/// An answer in one piece.
+fn read_whole(whole: &RawValue) -> Result<Answer, Failed> {
+    let mut answer = Answer::default();
+    answer.take_whole(read_json(whole.get().as_bytes())?)?;
+    Ok(answer)
 }
 
 provider! {
@@ -170,11 +264,29 @@ impl Model for Anthropic {
     ) -> Result<ModelResponse, ModelError> {
         let settings = self.connection.settings();
         let endpoint = self.connection.endpoint()?;
-        let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
-        let attempt = self.attempt(endpoint, &request, &cx);
+        let mut request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
+        let batch = settings.batch.map(within_bounds);
+        if let Some(batched) = Batched::of(batch, &cx) {
+            request.to_mut().stream = false;
+            return self.await_batch(endpoint, &request, (batched, &cx)).await;
+        }
+        let attempt = self.attempt(endpoint, &request, &cx, Answer::default());
         let total = settings.timeouts.total();
         let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
         timed(endpoint, total, tariff, &request, attempt).await
+    }
+
+    async fn attend(&self, host: &ModelHost) {
+        let settings = self.connection.settings();
+        let server = true_host(&settings.base_url);
+        let description = described(&settings.model, &server, BATCHED);
+        batches::attend(
+            host,
+            settings.batch.map(within_bounds),
+            &description,
+            || Ok(self.batches(self.connection.endpoint()?)),
+        )
+        .await;
     }
 
     fn ready(&self) -> Result<(), ModelError> {
@@ -183,10 +295,7 @@ impl Model for Anthropic {
 
     fn is_priced(&self) -> bool {
         let settings = self.connection.settings();
-        is_priced(
-            Tariff::new(settings.prices.as_ref(), &settings.model),
-            &settings.base_url,
-        )
+        is_priced(settings.tariff(), &settings.base_url)
     }
 
     fn description(&self) -> String {
@@ -200,6 +309,10 @@ impl Reach for AnthropicSpec {
     type Endpoint = Endpoint;
 
     fn open(&self) -> Result<Endpoint, ModelError> {
+        let is_vertex = vertex::is_at(&self.base_url, PUBLISHER);
+        if is_vertex && self.batch.is_some() {
+            return Err(invalid(NO_BATCHES_AT_VERTEX));
+        }
         let own = || {
             let key = key_for(
                 &self.base_url,
@@ -209,7 +322,7 @@ impl Reach for AnthropicSpec {
             );
             key.map(|key| Key::Header("x-api-key", key))
         };
-        let key = match vertex::is_at(&self.base_url, PUBLISHER) {
+        let key = match is_vertex {
             true => vertex::key(&self.base_url, self.api_key.as_ref()),
             false => own(),
         };

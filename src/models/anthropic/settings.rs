@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::models::{
-    Secret,
-    http::{self, Timeouts, address, no_credentials, without_credentials},
+    BatchSpec, Secret,
+    http::{self, Tariff, Timeouts, address, no_credentials, without_credentials},
 };
 
 /// The settings of a model of Anthropic. A team file holds the same fields.
@@ -54,6 +54,9 @@ pub struct AnthropicSpec {
     pub allow_plain_http: bool,
     /// The most bytes of an answer, as it comes over the wire.
     pub max_response_bytes: u64,
+    /// Whether the requests of runs go in batches, for half the price and within a day, and how they are gathered. A batch
+    /// has at most 100,000 requests and 256 MB, whatever is set. Prices that are given are those of batches then.
+    pub batch: Option<BatchSpec>,
 }
 
 /// Whether a model thinks before it answers.
@@ -106,6 +109,15 @@ impl AnthropicSpec {
             headers: BTreeMap::new(),
             allow_plain_http: false,
             max_response_bytes: http::MAX_RESPONSE_BYTES,
+            batch: None,
+        }
+    }
+
+    /// By what the requests of runs are charged.
+    pub(super) fn tariff(&self) -> Tariff<'_> {
+        Tariff {
+            is_batched: self.batch.is_some(),
+            ..Tariff::new(self.prices.as_ref(), &self.model)
         }
     }
 }

@@ -9,9 +9,8 @@ use ghostlight_actors::{
 };
 
 use super::{
-    ItemEnd, Standing,
+    ItemEnd, Line, Lost, Search, Standing,
     desk::Desk,
-    lines::Line,
     rows::{Open, Row, Rows},
 };
 use crate::models::http::Failure;
@@ -72,13 +71,27 @@ impl Desk {
 
     /// Looks for a batch whose submission was cut short.
     async fn search(&self, rows: &Rows, row: &mut Row, file: String) -> Result<(), Trouble> {
-        let batch = self.server.find(&row.key, row.open.made_at).await?;
-        if batch.is_some() {
-            let open = Open {
-                batch,
-                ..row.open.clone()
-            };
-            return Ok(rows.change(row, open).await?);
+        let Some(tickets) = rows.requests(&row.key).await? else {
+            // Another process has given it up.
+            return Ok(());
+        };
+        let others = rows.all().await?.rows.into_iter();
+        let lost = Lost {
+            key: &row.key,
+            made_at: row.open.made_at,
+            requests: &tickets.iter().map(ModelTicket::to_string).collect(),
+            others: &others.filter_map(|other| other.open.batch).collect(),
+        };
+        match self.server.find(lost).await? {
+            Search::Found(batch) => {
+                let open = Open {
+                    batch: Some(batch),
+                    ..row.open.clone()
+                };
+                return Ok(rows.change(row, open).await?);
+            }
+            Search::Undecided => return Ok(()),
+            Search::Absent => {}
         }
         if self.made(row) || self.is_lost(row) {
             // Its requests are free for another batch. Without its file nobody submits it any more.

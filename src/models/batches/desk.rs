@@ -14,7 +14,7 @@ use super::{
     rows::{Row, Rows},
 };
 
-/// How long after its beginning a batch is lost that its server does not know. OpenAI answers within a day, so by then
+/// How long after its beginning a batch is lost that its server does not know. Providers answer within a day, so by then
 /// nothing of it is to come; until then a wrong key may be put right.
 const LOST_MS: u64 = 48 * 3_600_000;
 /// How long a batch of another account was left alone at least when this one looks after it.

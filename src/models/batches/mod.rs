@@ -9,12 +9,13 @@
 mod attending;
 mod collector;
 mod desk;
+mod endpoint;
 mod lines;
 mod rows;
 mod spec;
 mod submitting;
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use ghostlight_actors::{
@@ -34,35 +35,41 @@ use self::{
 };
 use super::http::{Failure, Report, Scrub};
 
-pub(super) use lines::Lines;
+pub(super) use endpoint::{
+    BatchEndpoint, cancelled, described, expired, missing, plain, unanswered,
+};
+pub(super) use lines::{Line, Lines};
 pub use spec::BatchSpec;
+
+/// The batches of a page, and the pages that are searched.
+pub(super) const PAGE: usize = 100;
+pub(super) const PAGES: usize = 50;
+/// By how much the server's clock may differ, in milliseconds.
+const SKEW: u64 = 3_600_000;
 
 /// A provider's interface for batches.
 pub(super) trait BatchServer: Send + Sync + 'static {
-    /// Its name for people, with the model.
-    fn description(&self) -> String;
-
-    /// A mark of the account by which it is asked, from which nobody can tell the key.
-    fn account(&self) -> String;
-
-    /// The longest time that an upload takes.
-    fn upload_time(&self) -> Duration;
+    /// The place where batches of its model are made.
+    fn endpoint(&self) -> &BatchEndpoint;
 
     /// The line of a request in a batch.
     fn line(&self, ticket: &ModelTicket, body: &RawValue) -> Result<Bytes, Failure>;
 
-    /// Uploads lines, and returns the name of the file. Nothing happens with it before a batch names it.
+    /// Uploads lines, and returns the name of the file. Nothing happens with it before a batch names it. The name is empty
+    /// where a batch is submitted with its lines.
     fn upload(&self, lines: Vec<Bytes>) -> BoxFuture<'_, Result<String, Failure>>;
 
-    /// Makes a batch of an uploaded file, marked with this key, and returns its id.
-    fn submit<'a>(&'a self, file: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, Failure>>;
-
-    /// The batch that is marked with this key and was made at this time or later, if there is one.
-    fn find<'a>(
+    /// Makes a batch of an uploaded file, or of these lines, marked with this key where the server takes marks, and returns
+    /// its id.
+    fn submit<'a>(
         &'a self,
+        file: &'a str,
         key: &'a str,
-        since: Timestamp,
-    ) -> BoxFuture<'a, Result<Option<String>, Failure>>;
+        lines: Vec<Bytes>,
+    ) -> BoxFuture<'a, Result<String, Failure>>;
+
+    /// Looks for a batch of which nobody knows whether it was made.
+    fn find<'a>(&'a self, lost: Lost<'a>) -> BoxFuture<'a, Result<Search, Failure>>;
 
     /// How a batch stands.
     fn look<'a>(&'a self, batch: &'a str) -> BoxFuture<'a, Result<Standing, Failure>>;
@@ -83,8 +90,59 @@ pub(super) trait BatchServer: Send + Sync + 'static {
     /// Deletes files that nobody needs any more.
     fn delete<'a>(&'a self, files: &'a [String]) -> BoxFuture<'a, ()>;
 
+    /// Its name for people, with the model.
+    fn description(&self) -> String {
+        let of = self.endpoint();
+        described(&of.model, &of.server.host, of.path)
+    }
+
+    /// A mark of the account by which it is asked, from which nobody can tell the key.
+    fn account(&self) -> String {
+        self.endpoint().account()
+    }
+
+    /// The longest time that requests are on their way to it.
+    fn upload_time(&self) -> Duration {
+        self.endpoint().timeouts.total()
+    }
+
     /// The error for people, and for the rules of retries.
-    fn error(&self, failure: Failure) -> ModelError;
+    fn error(&self, failure: Failure) -> ModelError {
+        self.endpoint().error(failure)
+    }
+}
+
+/// A batch of which nobody knows whether it was made.
+#[derive(Clone, Copy)]
+pub(super) struct Lost<'a> {
+    /// The mark that it was given.
+    pub(super) key: &'a str,
+    made_at: Timestamp,
+    /// The ids of its requests.
+    pub(super) requests: &'a HashSet<String>,
+    /// The batches of other requests.
+    pub(super) others: &'a HashSet<String>,
+}
+
+impl Lost<'_> {
+    /// The earliest time that the server may give as that of its creation.
+    pub(super) fn since(&self) -> Timestamp {
+        Timestamp(self.made_at.0.saturating_sub(SKEW))
+    }
+}
+
+/// The end of a search for a batch.
+pub(super) enum Search {
+    /// The server has it, under this id.
+    Found(String),
+    /// The server does not have it.
+    Absent,
+    /// The server has some of which it may be one. Once they have ended, their answers tell.
+    Undecided,
+}
+
+pub(super) fn too_many_pages() -> Failure {
+    Failure::Malformed(format!("its list of batches has more than {PAGES} pages"))
 }
 
 /// How a batch stands.
@@ -214,8 +272,33 @@ pub(super) async fn answer(
     match suspension.suspend().await {}
 }
 
+/// Looks after what was submitted to the server of this description by earlier processes, and by the model with other
+/// settings.
+pub(super) async fn attend(
+    host: &ModelHost,
+    spec: Option<BatchSpec>,
+    description: &str,
+    server: impl FnOnce() -> Result<Arc<dyn BatchServer>, ModelError>,
+) {
+    // There may be batches of the time when it was set.
+    if spec.is_none() && !are_open(host, description).await {
+        return;
+    }
+    let (host, spec) = (host.clone(), spec.unwrap_or_default());
+    let desk = server().map(|server| Desk { host, server, spec });
+    let attended = match desk {
+        Ok(desk) => Batches::of(desk.clone()).await.map(|batches| {
+            batches.0.tell(CollectorMessage::Settings(desk));
+        }),
+        Err(error) => Err(error),
+    };
+    if let Err(error) = attended {
+        tracing::warn!(%error, "nobody looks after the batches of {description}");
+    }
+}
+
 /// Whether batches are under way at the server of this description.
-pub(super) async fn are_open(host: &ModelHost, description: &str) -> bool {
+async fn are_open(host: &ModelHost, description: &str) -> bool {
     let rows = Rows::of(host.store().clone(), description);
     match rows.all().await {
         Ok(open) => !open.rows.is_empty(),
@@ -223,20 +306,6 @@ pub(super) async fn are_open(host: &ModelHost, description: &str) -> bool {
             tracing::warn!(%error, "whether there are batches of {description} cannot be read");
             false
         }
-    }
-}
-
-/// Looks after what was submitted to this server by earlier processes, and by the model with other settings.
-pub(super) async fn attend(host: &ModelHost, server: Arc<dyn BatchServer>, spec: BatchSpec) {
-    let description = server.description();
-    let desk = Desk {
-        host: host.clone(),
-        server,
-        spec,
-    };
-    match Batches::of(desk.clone()).await {
-        Ok(batches) => batches.0.tell(CollectorMessage::Settings(desk)),
-        Err(error) => tracing::warn!(%error, "nobody looks after the batches of {description}"),
     }
 }
 

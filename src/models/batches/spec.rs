@@ -13,10 +13,10 @@ pub struct BatchSpec {
     /// How long requests are gathered, from the first one on, in seconds; 30 by default. Their runs stay in memory
     /// until then.
     pub window_s: u32,
-    /// The most requests of a batch; 50,000 by default, as OpenAI takes them.
+    /// The most requests of a batch; 50,000 by default, as OpenAI takes them. Anthropic takes 100,000.
     pub max_requests: u32,
     /// The most bytes of a batch, all of which are in memory while it is gathered; 64 MiB by default. OpenAI takes 200
-    /// MB. A single larger request is refused.
+    /// MB, Anthropic 256. A single larger request is refused.
     pub max_bytes: u64,
     /// How often the provider is asked how a batch stands, in seconds; 60 by default.
     pub poll_interval_s: u32,

@@ -1,7 +1,7 @@
 //! Submitting requests: each once, whatever process asks for it, and whatever dies meanwhile.
 //!
-//! The row of a batch comes first. It says which requests the batch has, and how far it has come: its file is uploaded,
-//! the batch is made of it, the batch is known. Each step is written at the version of the step before. So a process that
+//! The row of a batch comes first. It says which requests the batch has, and how far it has come: its file is uploaded (or it
+//! has none), the batch is made of it, the batch is known. Each step is written at the version of the step before. So a process that
 //! another one has taken for dead finds out, and makes no batch of requests that were given to another.
 
 use std::{
@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use ghostlight_actors::{
     contract::StoreError,
@@ -22,8 +23,8 @@ use super::{
 };
 use crate::models::http::Failure;
 
-/// How long a process may take over a step of a submission, beyond the time that an upload takes. After that another one
-/// takes the batch up.
+/// How long a process may take over a step of a submission, beyond the time that its requests are on their way. After that
+/// another one takes the batch up.
 const STEP: Duration = Duration::from_secs(180);
 /// How many mailboxes are read at once.
 const READS: usize = 32;
@@ -130,13 +131,17 @@ impl Desk {
     /// Uploads the requests of a batch that has begun, and submits it. Returns them unless it is known what became of them.
     async fn upload(&self, mut row: Row, requests: Vec<Request>) -> Vec<Request> {
         let rows = self.rows();
-        let lines = requests.iter().map(|it| it.line.clone()).collect();
-        let file = match self.server.upload(lines).await {
+        let lines: Vec<Bytes> = requests.iter().map(|it| it.line.clone()).collect();
+        let file = match self.server.upload(lines.clone()).await {
             Ok(file) => file,
             Err(failure) => return self.refused(&rows, &row, requests, failure).await,
         };
+        let sending = match file.is_empty() {
+            true => self.server.upload_time(),
+            false => Duration::ZERO,
+        };
         let open = Open {
-            held_until: self.now().after(STEP),
+            held_until: self.now().after(sending + STEP),
             file: Some(file.clone()),
             ..row.open.clone()
         };
@@ -145,7 +150,7 @@ impl Desk {
             self.server.delete(slice::from_ref(&file)).await;
             return requests;
         }
-        let batch = match self.server.submit(&file, &row.key).await {
+        let batch = match self.server.submit(&file, &row.key, lines).await {
             Ok(batch) => batch,
             Err(failure) if is_refusal(&failure) => {
                 self.server.delete(slice::from_ref(&file)).await;

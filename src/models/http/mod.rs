@@ -71,7 +71,7 @@ pub(super) use own::in_words;
 pub(super) use own::{OwnBlocks, add_fields, text_ends};
 pub(super) use pace::Pace;
 pub(super) use provider::{Found, http_model, http_setters, provider};
-#[cfg(feature = "openai")]
+#[cfg(any(feature = "anthropic", feature = "openai"))]
 pub(super) use report::Report;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;

@@ -2,55 +2,32 @@
 //!
 //! <https://platform.openai.com/docs/api-reference/batch>
 
-use std::{sync::Arc, time::Duration};
-
 use bytes::{Bytes, BytesMut};
 use ghostlight_actors::{
-    contract::{BoxFuture, ModelError},
-    vocabulary::{Digest, ErrorKind, ModelTicket, Timestamp},
+    contract::BoxFuture,
+    vocabulary::{ErrorKind, ModelTicket},
 };
 use http::{Method, header::CONTENT_TYPE};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
-use tokio::time::timeout;
 
 use crate::models::{
-    Timeouts,
-    batches::{BatchServer, ItemEnd, Lines, Standing},
-    http::{Attempt, Body, Endpoint, Failure, Phase, Scrub, read_json},
+    batches::{
+        BatchEndpoint, BatchServer, ItemEnd, Lines, Lost, PAGE, PAGES, Search, Standing, cancelled,
+        expired, missing, plain, too_many_pages, unanswered,
+    },
+    http::Failure,
 };
 
-/// The time limit of the request that makes a batch. Another process looks for the batch later than that.
-const SUBMITTING: Duration = Duration::from_secs(60);
-/// The largest answer about a batch, or a page of batches, in bytes.
-const MAX_ABOUT: u64 = 16 * 1024 * 1024;
-/// The batches of a page, and the pages that are searched.
-const PAGE: usize = 100;
-const PAGES: usize = 50;
-/// By how much the server's clock may differ, in milliseconds.
-const SKEW: u64 = 3_600_000;
 /// The field of a batch's metadata that holds its key.
 const MARK: &str = "ghostlight_batch";
-/// How many bytes a file of answers may have, however few the requests were: 1 GiB.
-const LEAST_ANSWERS: u64 = 1 << 30;
-/// The room of a line of answers beside the answer, in bytes.
-const FRAME: u64 = 4096;
 
 /// The reason why a model at Azure has none.
 pub(in crate::models) const NO_BATCHES_AT_AZURE: &str =
     "batches at Azure are not supported: remove batch, or use a model at OpenAI";
 
 /// The batches of a model at a server with OpenAI's interface.
-pub(in crate::models) struct OpenAiBatches {
-    pub(in crate::models) server: Arc<Endpoint>,
-    /// The server's name of the model. All requests of a batch are to one model.
-    pub(in crate::models) model: String,
-    /// The path to which each request would go alone, such as `/v1/chat/completions`.
-    pub(in crate::models) path: &'static str,
-    pub(in crate::models) timeouts: Timeouts,
-    /// The bound on one answer.
-    pub(in crate::models) max_response_bytes: u64,
-}
+pub(in crate::models) struct OpenAiBatches(pub(in crate::models) BatchEndpoint);
 
 /// A line of requests.
 #[derive(Serialize)]
@@ -109,57 +86,6 @@ struct Page {
     has_more: bool,
 }
 
-impl OpenAiBatches {
-    fn attempt(&self, max_bytes: u64) -> Attempt {
-        Attempt::new(self.server.http.clone(), &self.timeouts, max_bytes).at(&self.server)
-    }
-
-    fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
-        let url = format!("{}{path}", self.server.base);
-        let request = self.server.http.request(method, url);
-        request.headers(self.server.headers.clone())
-    }
-
-    /// Sends a request, and reads the answer as JSON.
-    async fn ask<T: for<'de> Deserialize<'de>>(
-        &self,
-        request: reqwest::RequestBuilder,
-        total: Duration,
-    ) -> Result<T, Failure> {
-        let asked = async {
-            let request = request.build().map_err(|_| Failure::Request)?;
-            let mut body = self.attempt(MAX_ABOUT).send(request).await?;
-            let value = read_json(&body.read_all().await?)?;
-            T::deserialize(value)
-                .map_err(|_| Failure::Malformed("it is not about a batch or a file".to_owned()))
-        };
-        timeout(total, asked)
-            .await
-            .unwrap_or(Err(Failure::Timeout(Phase::Total)))
-    }
-
-    async fn about(&self, batch: &str) -> Result<About, Failure> {
-        let request = self.request(Method::GET, &format!("/batches/{}", plain(batch)?));
-        self.ask(request, SUBMITTING).await
-    }
-}
-
-/// The name for people of a model at this host, asked at this path.
-pub(in crate::models) fn described(model: &str, host: &str, path: &str) -> String {
-    format!("{model} at {host}{path}")
-}
-
-/// An id of the server as a part of a path.
-fn plain(id: &str) -> Result<&str, Failure> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    match !id.is_empty() && id.len() <= 256 && id.bytes().all(fits) {
-        true => Ok(id),
-        false => Err(Failure::Malformed(
-            "an id has other characters than letters, digits, _ and -".to_owned(),
-        )),
-    }
-}
-
 /// A form with the purpose of a file, and the file. No line of requests can be taken for a boundary, since it begins with a
 /// brace.
 fn form(lines: Vec<Bytes>) -> (String, Bytes) {
@@ -182,29 +108,15 @@ fn form(lines: Vec<Bytes>) -> (String, Bytes) {
 }
 
 impl BatchServer for OpenAiBatches {
-    fn description(&self) -> String {
-        described(&self.model, &self.server.host, self.path)
-    }
-
-    fn account(&self) -> String {
-        let headers = self.server.headers.iter();
-        let mut parts: Vec<&[u8]> = headers
-            .flat_map(|(name, value)| [name.as_str().as_bytes(), value.as_bytes()])
-            .collect();
-        // A key that changes is not among them.
-        parts.push(MARK.as_bytes());
-        Digest::of_parts(&parts).to_string()[..12].to_owned()
-    }
-
-    fn upload_time(&self) -> Duration {
-        self.timeouts.total()
+    fn endpoint(&self) -> &BatchEndpoint {
+        &self.0
     }
 
     fn line(&self, ticket: &ModelTicket, body: &RawValue) -> Result<Bytes, Failure> {
         let line = RequestLine {
             custom_id: ticket,
             method: "POST",
-            url: self.path,
+            url: self.0.path,
             body,
         };
         let mut line = serde_json::to_vec(&line).map_err(|_| Failure::Request)?;
@@ -215,64 +127,59 @@ impl BatchServer for OpenAiBatches {
     fn upload(&self, lines: Vec<Bytes>) -> BoxFuture<'_, Result<String, Failure>> {
         Box::pin(async move {
             let (kind, body) = form(lines);
-            let request = self.request(Method::POST, "/files");
+            let request = self.0.request(Method::POST, "/files");
             let request = request.header(CONTENT_TYPE, kind).body(body);
-            let made: Made = self.ask(request, self.timeouts.total()).await?;
+            let made: Made = self.0.send(request).await?;
             Ok(made.id)
         })
     }
 
-    fn submit<'a>(&'a self, file: &'a str, key: &'a str) -> BoxFuture<'a, Result<String, Failure>> {
+    fn submit<'a>(
+        &'a self,
+        file: &'a str,
+        key: &'a str,
+        _lines: Vec<Bytes>,
+    ) -> BoxFuture<'a, Result<String, Failure>> {
         Box::pin(async move {
             let body = json!({
                 "input_file_id": file,
-                "endpoint": self.path,
+                "endpoint": self.0.path,
                 "completion_window": "24h",
                 "metadata": { MARK: key },
             });
-            let request = self.request(Method::POST, "/batches").json(&body);
-            let made: Made = self.ask(request, SUBMITTING).await?;
+            let request = self.0.request(Method::POST, "/batches").json(&body);
+            let made: Made = self.0.ask(request).await?;
             Ok(made.id)
         })
     }
 
-    fn find<'a>(
-        &'a self,
-        key: &'a str,
-        since: Timestamp,
-    ) -> BoxFuture<'a, Result<Option<String>, Failure>> {
+    fn find<'a>(&'a self, lost: Lost<'a>) -> BoxFuture<'a, Result<Search, Failure>> {
         Box::pin(async move {
-            let since = since.0.saturating_sub(SKEW) / 1000;
             let mut after = String::new();
             for _ in 0..PAGES {
                 let path = format!("/batches?limit={PAGE}{after}");
-                let page: Page = self
-                    .ask(self.request(Method::GET, &path), SUBMITTING)
-                    .await?;
-                if let Some(found) = page.data.iter().find(|it| it.metadata[MARK] == key) {
-                    return Ok(Some(found.id.clone()));
+                let page: Page = self.0.ask(self.0.request(Method::GET, &path)).await?;
+                if let Some(found) = page.data.iter().find(|it| it.metadata[MARK] == lost.key) {
+                    return Ok(Search::Found(found.id.clone()));
                 }
                 let last = page.data.last().filter(|_| page.has_more);
-                match last.filter(|last| last.created_at >= since) {
+                match last.filter(|last| last.created_at >= lost.since().0 / 1000) {
                     Some(last) => after = format!("&after={}", plain(&last.id)?),
-                    None => return Ok(None),
+                    None => return Ok(Search::Absent),
                 }
             }
-            Err(Failure::Malformed(format!(
-                "its list of batches has more than {PAGES} pages"
-            )))
+            Err(too_many_pages())
         })
     }
 
     fn look<'a>(&'a self, batch: &'a str) -> BoxFuture<'a, Result<Standing, Failure>> {
         Box::pin(async move {
-            let about = self.about(batch).await?;
+            let request = self
+                .0
+                .request(Method::GET, &format!("/batches/{}", plain(batch)?));
+            let about: About = self.0.ask(request).await?;
             let unanswered = match about.status.as_str() {
-                "completed" => {
-                    let message =
-                        "the answers of its batch hold none to this request that can be read";
-                    unanswered(ErrorKind::Malformed, false, message, String::new())
-                }
+                "completed" => missing(),
                 "expired" => expired(),
                 "cancelled" => cancelled(),
                 "failed" => failed(&about.errors),
@@ -296,12 +203,8 @@ impl BatchServer for OpenAiBatches {
         requests: usize,
     ) -> BoxFuture<'a, Result<Lines, Failure>> {
         Box::pin(async move {
-            let line = self.max_response_bytes.saturating_add(FRAME);
-            let all = line.saturating_mul(requests as u64).max(LEAST_ANSWERS);
-            let request = self.request(Method::GET, &format!("/files/{}/content", plain(file)?));
-            let request = request.build().map_err(|_| Failure::Request)?;
-            let body: Body = self.attempt(all).send(request).await?;
-            Ok(Lines::new(body, line))
+            let path = format!("/files/{}/content", plain(file)?);
+            self.0.lines(&path, requests).await
         })
     }
 
@@ -337,9 +240,7 @@ impl BatchServer for OpenAiBatches {
     fn cancel<'a>(&'a self, batch: &'a str) -> BoxFuture<'a, Result<(), Failure>> {
         Box::pin(async move {
             let path = format!("/batches/{}/cancel", plain(batch)?);
-            let _: About = self
-                .ask(self.request(Method::POST, &path), SUBMITTING)
-                .await?;
+            let _: About = self.0.ask(self.0.request(Method::POST, &path)).await?;
             Ok(())
         })
     }
@@ -348,42 +249,14 @@ impl BatchServer for OpenAiBatches {
         Box::pin(async move {
             for file in files {
                 let Ok(file) = plain(file) else { continue };
-                let request = self.request(Method::DELETE, &format!("/files/{file}"));
-                if let Err(failure) = self.ask::<Value>(request, SUBMITTING).await {
+                let request = self.0.request(Method::DELETE, &format!("/files/{file}"));
+                if let Err(failure) = self.0.ask::<Value>(request).await {
                     let error = self.error(failure);
                     tracing::debug!(file, %error, "a file of a batch stays at its server");
                 }
             }
         })
     }
-
-    fn error(&self, failure: Failure) -> ModelError {
-        failure.into_error(&self.server.host, self.server.kind, &Scrub::default())
-    }
-}
-
-fn unanswered(
-    kind: ErrorKind,
-    retryable: bool,
-    message: impl Into<String>,
-    said: String,
-) -> ItemEnd {
-    ItemEnd::Unanswered {
-        kind,
-        message: message.into(),
-        said,
-        retryable,
-    }
-}
-
-fn expired() -> ItemEnd {
-    let message = "its batch did not come to this request within a day";
-    unanswered(ErrorKind::Timeout, true, message, String::new())
-}
-
-fn cancelled() -> ItemEnd {
-    let message = "its batch was cancelled at the provider";
-    unanswered(ErrorKind::Model, false, message, String::new())
 }
 
 /// The end of the requests of a batch that the server did not take.

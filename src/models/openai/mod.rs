@@ -41,7 +41,7 @@ use self::{
     request::Body,
 };
 use super::{
-    batches::{self, BatchFailure, BatchServer, BatchSpec, Batched},
+    batches::{self, BatchEndpoint, BatchFailure, BatchServer, BatchSpec, Batched, described},
     http::{
         Connection, Failed, Failure, Tariff, display_host, is_priced, judged, provider, read_json,
         timed, true_host,
@@ -50,7 +50,7 @@ use super::{
 
 pub(super) use self::{
     azure::v1 as azure_v1,
-    batch::{NO_BATCHES_AT_AZURE, OpenAiBatches, described},
+    batch::{NO_BATCHES_AT_AZURE, OpenAiBatches},
 };
 
 pub use ghostlight_actors::vocabulary::Prices;
@@ -182,13 +182,13 @@ impl OpenAi {
 
     fn batches(&self, endpoint: &OpenAiEndpoint) -> Arc<dyn BatchServer> {
         let settings = self.connection.settings();
-        Arc::new(OpenAiBatches {
+        Arc::new(OpenAiBatches(BatchEndpoint {
             server: endpoint.server.clone(),
             model: settings.model.clone(),
             path: BATCHED,
             timeouts: settings.timeouts,
             max_response_bytes: settings.max_response_bytes,
-        })
+        }))
     }
 }
 
@@ -251,23 +251,12 @@ impl Model for OpenAi {
 
     async fn attend(&self, host: &ModelHost) {
         let settings = self.connection.settings();
-        if settings.batch.is_none() {
-            // There may be batches of the time when it was set.
-            let server = true_host(&settings.address());
-            let description = described(&settings.model, &server, BATCHED);
-            if !batches::are_open(host, &description).await {
-                return;
-            }
-        }
-        match self.connection.endpoint() {
-            Ok(endpoint) => {
-                let spec = settings.batch.unwrap_or_default();
-                batches::attend(host, self.batches(endpoint), spec).await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "nobody looks after the batches of {}", self.description());
-            }
-        }
+        let server = true_host(&settings.address());
+        let description = described(&settings.model, &server, BATCHED);
+        batches::attend(host, settings.batch, &description, || {
+            Ok(self.batches(self.connection.endpoint()?))
+        })
+        .await;
     }
 
     fn ready(&self) -> Result<(), ModelError> {

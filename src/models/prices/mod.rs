@@ -308,13 +308,20 @@ mod tests {
         assert_eq!(cost(alone, "api.openai.com"), Some(1_250_000 + 1_000_000));
         assert_eq!(cost(batched, "api.openai.com"), Some(625_000 + 500_000));
         assert!(is_known(batched, "api.openai.com"));
-        // Nothing is known of what others charge for batches.
         let claude = Tariff {
             model: "claude-opus-4-5",
             ..batched
         };
-        assert_eq!(cost(claude, "api.anthropic.com"), None);
-        assert!(!is_known(claude, "api.anthropic.com"));
+        let anthropic = "api.anthropic.com";
+        assert_eq!(cost(claude, anthropic), Some(2_500_000 + 1_250_000));
+        // Nothing is known of what others charge for batches.
+        let gemini = Tariff {
+            model: "gemini-2.5-flash",
+            ..batched
+        };
+        let google = "generativelanguage.googleapis.com";
+        assert_eq!(cost(gemini, google), None);
+        assert!(!is_known(gemini, google));
         let own = Prices {
             input: 1.0,
             cached_input: None,

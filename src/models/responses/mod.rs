@@ -22,14 +22,14 @@ use self::{
     request::{Body, PREVIOUS},
 };
 use super::{
-    batches::{self, BatchFailure, BatchServer, BatchSpec, Batched},
+    batches::{self, BatchEndpoint, BatchFailure, BatchServer, BatchSpec, Batched, described},
     client::invalid,
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
         ServerKind, Tariff, display_host, is_priced, judged, key_for, provider, read_json, timed,
         true_host,
     },
-    openai::{self, OpenAiBatches, Profile, described},
+    openai::{self, OpenAiBatches, Profile},
 };
 
 /// The path of requests in batches.
@@ -149,13 +149,13 @@ impl OpenAiResponses {
 
     fn batches(&self, endpoint: &ResponsesEndpoint) -> Arc<dyn BatchServer> {
         let settings = self.connection.settings();
-        Arc::new(OpenAiBatches {
+        Arc::new(OpenAiBatches(BatchEndpoint {
             server: Arc::new(endpoint.server.clone()),
             model: settings.model.clone(),
             path: BATCHED,
             timeouts: settings.timeouts,
             max_response_bytes: settings.max_response_bytes,
-        })
+        }))
     }
 
     /// Reads the answer as far as it comes.
@@ -262,23 +262,12 @@ impl Model for OpenAiResponses {
 
     async fn attend(&self, host: &ModelHost) {
         let settings = self.connection.settings();
-        if settings.batch.is_none() {
-            // There may be batches of the time when it was set.
-            let server = true_host(&settings.base_url);
-            let description = described(&settings.model, &server, BATCHED);
-            if !batches::are_open(host, &description).await {
-                return;
-            }
-        }
-        match self.connection.endpoint() {
-            Ok(endpoint) => {
-                let spec = settings.batch.unwrap_or_default();
-                batches::attend(host, self.batches(endpoint), spec).await;
-            }
-            Err(error) => {
-                tracing::warn!(%error, "nobody looks after the batches of {}", self.description());
-            }
-        }
+        let server = true_host(&settings.base_url);
+        let description = described(&settings.model, &server, BATCHED);
+        batches::attend(host, settings.batch, &description, || {
+            Ok(self.batches(self.connection.endpoint()?))
+        })
+        .await;
     }
 
     fn ready(&self) -> Result<(), ModelError> {
