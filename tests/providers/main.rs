@@ -10,6 +10,7 @@ mod batch_world;
 mod batches;
 #[cfg(feature = "bedrock")]
 mod bedrock;
+mod cached_contents;
 mod caching;
 mod embeddings;
 #[path = "../openai/fake.rs"]

@@ -27,6 +27,8 @@ pub(super) struct Answer {
     /// Why the provider blocked the answer.
     blocked: Option<String>,
     usage: Value,
+    /// The tokens that were written to the provider's cache before.
+    written: u64,
     model: String,
 }
 
@@ -183,9 +185,17 @@ impl Answer {
         self.finish.is_some() || self.blocked.is_some()
     }
 
+    /// Notes that tokens were written to the provider's cache for this answer.
+    pub(super) fn wrote(&mut self, tokens: u64) {
+        self.written = tokens;
+    }
+
     /// The usage that the provider told.
     pub(super) fn told(&self) -> Usage {
-        usage(&self.usage)
+        let mut usage = usage(&self.usage);
+        usage.input_tokens = usage.input_tokens.saturating_add(self.written);
+        usage.cache_write_tokens = self.written;
+        usage
     }
 
     /// The usage and the text of an answer that failed; `None` if it had not begun.
@@ -198,7 +208,8 @@ impl Answer {
                 _ => {}
             }
         }
-        (!self.pieces.is_empty() || self.usage.is_object()).then(|| (self.told(), said))
+        let has_spent = !self.pieces.is_empty() || self.usage.is_object() || self.written > 0;
+        has_spent.then(|| (self.told(), said))
     }
 
     /// The whole answer, as the next message of this conversation.
@@ -212,7 +223,7 @@ impl Answer {
             (Some(word), _) => finish(word, self.calls > 0)?,
             (None, Some(_)) => FinishReason::ContentFilter,
         };
-        let usage = usage(&self.usage);
+        let usage = self.told();
         let model = self.model.clone();
         let mut message = Message {
             role: Role::Assistant,

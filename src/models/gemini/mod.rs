@@ -1,6 +1,7 @@
 #![doc = include_str!("README.md")]
 
 mod answer;
+mod caching;
 mod message;
 mod request;
 mod settings;
@@ -9,9 +10,10 @@ use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
     vocabulary::{ModelRequest, ModelResponse},
 };
+use serde_json::Value;
 
 pub use self::settings::GeminiSpec;
-use self::{answer::Answer, request::Body};
+use self::{answer::Answer, caching::may_be_gone, request::Body};
 use super::{
     http::{
         Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
@@ -86,19 +88,35 @@ impl Gemini {
         answer: &mut Answer,
     ) -> Result<(), Failure> {
         let settings = self.connection.settings();
-        let attempt = Attempt::new(
-            endpoint.http.clone(),
-            &settings.timeouts,
-            settings.max_response_bytes,
-        )
-        .at(endpoint);
         let how = match request.stream {
             true => "streamGenerateContent?alt=sse",
             false => "generateContent",
         };
         let url = format!("{}/models/{}:{how}", endpoint.base, settings.model);
-        let body = Body { request, settings }.to_json();
-        match attempt.post(url, &endpoint.headers, &body).await? {
+        let mut body = Body { request, settings }.to_json();
+        let named = match settings.cache {
+            true => caching::shorten(endpoint, settings, request, &mut body).await,
+            false => None,
+        };
+        let post = async |body: &Value| {
+            let http = endpoint.http.clone();
+            let attempt = Attempt::new(http, &settings.timeouts, settings.max_response_bytes);
+            let attempt = attempt.at(endpoint);
+            attempt.post(url.clone(), &endpoint.headers, body).await
+        };
+        let mut received = post(&body).await;
+        if let Some(named) = named {
+            answer.wrote(named.written);
+            match &received {
+                Ok(_) => named.served().await,
+                Err(failure) if may_be_gone(failure) => {
+                    named.undo(&mut body).await;
+                    received = post(&body).await;
+                }
+                Err(_) => {}
+            }
+        }
+        match received? {
             Received::Whole(whole) => answer.take(&whole, |_| {}),
             Received::Events(mut events) => loop {
                 let event = match events.next().await {

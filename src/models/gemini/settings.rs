@@ -31,6 +31,12 @@ pub struct GeminiSpec {
     pub thinking_budget: Option<u32>,
     /// Whether answers contain summaries of the model's thoughts.
     pub include_thoughts: bool,
+    /// Whether the provider keeps instructions and tools for all requests of the process that begin with them, and charges
+    /// less for them. It charges for the time that it keeps them, too, which no usage tells. A prefix that it does not
+    /// keep, since it has too few tokens (1,024 or 4,096, by the model), is sent with each request as without this.
+    pub cache: bool,
+    /// How long instructions and tools are kept after their last use, in seconds; at least 60, and 300 by default.
+    pub cache_ttl_s: u32,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
     /// The prices of the model. Without them the [table of prices](crate::models::PriceTable) is used, for the provider's own server;
@@ -63,6 +69,8 @@ impl GeminiSpec {
             api_key: None,
             thinking_budget: None,
             include_thoughts: false,
+            cache: false,
+            cache_ttl_s: 300,
             timeouts: Timeouts::default(),
             prices: None,
             extra: BTreeMap::new(),
