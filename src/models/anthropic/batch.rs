@@ -23,7 +23,7 @@ use crate::models::{
 /// The most requests and bytes that the provider takes as one batch.
 const MAX_REQUESTS: u32 = 100_000;
 const MAX_BYTES: u64 = 256_000_000 - 1_000;
-/// What stands before and after the requests of a batch.
+/// The text before and after the requests of a batch.
 const HEAD: &[u8] = br#"{"requests":["#;
 const TAIL: &[u8] = b"]}";
 
