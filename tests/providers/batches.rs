@@ -79,7 +79,7 @@ async fn many_runs_share_a_batch_over_a_restart_and_ask_as_they_would_alone() {
     answered(&send(&alone, "desk", "7").await).await;
     let is_it = |(_, _, text): &&(String, Value, String)| text == "from 7";
     let params = batches[0].requests.iter().find(is_it).unwrap().1.clone();
-    assert_eq!(server.direct(), [params.clone()]);
+    assert_eq!(server.direct(), std::slice::from_ref(&params));
     let marked = &params["messages"][0]["content"][0]["cache_control"];
     assert_eq!(marked["type"], "ephemeral");
     assert_eq!(server.faults(), NONE);

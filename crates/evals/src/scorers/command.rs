@@ -165,7 +165,7 @@ impl CommandScorer {
             other => other.as_f64(),
         };
         let Some(score) = score.filter(|score| (0.0..=1.0).contains(score)) else {
-            let shown = cut(&printed, 80);
+            let shown = cut(printed, 80);
             return Err(format!("it printed no score from 0 to 1: {shown:?}"));
         };
         let why = value.get("why").and_then(Value::as_str).unwrap_or_default();

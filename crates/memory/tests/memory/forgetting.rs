@@ -132,7 +132,7 @@ async fn failures_take_a_learning_from_its_own_scope_alone_and_no_code_is_given_
             let code = learn("Ask twice before deleting anything.").await?;
             for failure in 1..=5 {
                 let credited = memory.credit(format!("by [{code}]"), false).await?;
-                assert_eq!(credited.cited, [code.clone()], "{scope:?}");
+                assert_eq!(credited.cited, std::slice::from_ref(&code), "{scope:?}");
                 let is_over = goes && failure == 5;
                 assert_eq!(!credited.pruned.is_empty(), is_over, "{scope:?} {failure}");
             }
