@@ -1,7 +1,7 @@
 // Two runs side by side: where they diverge, and how their inputs and results differ.
 
 import { follow, get, path } from "./api.js";
-import { h, Kept, once, show } from "./dom.js";
+import { h, once, show } from "./dom.js";
 import { count, counted, duration, line, money, pretty, short, visible, words } from "./format.js";
 import { List } from "./list.js";
 import { Recorded } from "./record.js";
@@ -29,18 +29,18 @@ export function differences(a, b, at = "", found = []) {
 }
 
 export function compare(place, { signal, tell, link }, left, right) {
-  const sides = [left, right].map((id) => ({ id, recorded: new Recorded(), definition: null }));
+  const sides = [left, right].map((id) => ({ id, recorded: new Recorded(), definition: null, spent: h("p", { class: "quiet" }), answer: h("p", { class: "answer-text", dir: "auto" }) }));
   const list = new List({ label: "Operations of both runs", height: 44, className: "pairs", key: ([a, b]) => `${a?.key} ${b?.key}`, chosen: ([a, b]) => {
     const side = b ?? a;
     const at = side.records[0]?.position;
     location.hash = `#/runs/${b ? right : left}?entry=${at}`;
   }, draw: ([a, b, differs]) => [h("span", { class: `pair${differs}` }, cell(a), cell(b))] });
-  const heads = h("div", { class: "pair-heads" });
+  // The links stay while the runs go on, so that a click is not lost.
+  const heads = h("div", { class: "pair-heads" }, sides.map(({ id, spent, answer }, index) => h("section", {}, h("h2", {}, index ? "The fork " : "The first ", h("a", { href: `#/runs/${id}` }, short(id))), spent, answer)));
   const differs = h("div", { class: "differs-list" });
   const told = h("p", { class: "quiet", role: "status" });
   show(place, h("div", { class: "compare" }, h("div", { class: "title" }, h("h1", {}, "Two runs side by side"), told), heads, differs, list.element));
 
-  const kept = new Kept();
   const draw = once(() => {
     const [a, b] = sides.map(({ recorded }) => ordered(recorded));
     let common = 0;
@@ -49,16 +49,14 @@ export function compare(place, { signal, tell, link }, left, right) {
     for (let index = 0; index < Math.max(a.length, b.length); index++) pairs.push([a[index], b[index], index === common ? " differs first" : same(a[index], b[index]) ? "" : " differs"]);
     list.set(pairs);
     told.textContent = common === pairs.length ? "No difference so far." : `The same for ${count(common)} operations; then they differ.`;
-    kept.into(heads, sides.map(({ id, recorded }, index) => {
+    for (const { id, recorded, spent, answer } of sides) {
       const root = recorded.runs.get(id);
       const end = root?.end_data?.end;
       const all = [...recorded.runs.values()];
       const sum = (what) => all.reduce((total, one) => total + one[what], 0);
-      const spent = [root?.state ?? "…", duration(recorded.end - recorded.start), counted(sum("calls"), "model call"), `${count(sum("tokens"))} tokens`, money(sum("cost"))].filter(Boolean).join(" · ");
-      const answer = end ? line(words(Object.values(end)[0]), 300) : "…";
-      return kept.of(id, `${spent} ${answer}`, () => h("section", {}, h("h2", {}, index ? "The fork " : "The first ", h("a", { href: `#/runs/${id}` }, short(id))),
-        h("p", { class: "quiet" }, spent), h("p", { class: "answer-text", dir: "auto" }, answer)));
-    }));
+      spent.textContent = [root?.state ?? "…", duration(recorded.end - recorded.start), counted(sum("calls"), "model call"), `${count(sum("tokens"))} tokens`, money(sum("cost"))].filter(Boolean).join(" · ");
+      answer.textContent = end ? line(words(Object.values(end)[0]), 300) : "…";
+    }
     drawDifferences();
   });
 
