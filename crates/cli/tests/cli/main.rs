@@ -23,26 +23,16 @@ mod files;
 #[cfg(all(feature = "full", unix))]
 mod foreign_agent;
 mod forgotten;
-#[cfg(all(
-    unix,
-    feature = "full",
-    feature = "full",
-    feature = "full",
-    feature = "full"
-))]
+#[cfg(all(unix, feature = "full"))]
 mod held_back;
 #[cfg(unix)]
 mod hostile;
-#[cfg(all(
-    unix,
-    feature = "full",
-    feature = "full",
-    feature = "full",
-    feature = "full"
-))]
+#[cfg(all(unix, feature = "full"))]
 mod killed;
 mod leaving;
 mod listening;
+#[cfg(target_os = "linux")]
+mod long_prints;
 mod lost_commits;
 #[cfg(feature = "full")]
 mod memory;

@@ -47,6 +47,8 @@ fn registry() -> Registry {
         }
     };
     let registry = crate::toiling::register(crate::page::register(ghostlight::builtin()));
+    #[cfg(target_os = "linux")]
+    let registry = crate::long_prints::register(registry);
     #[cfg(feature = "full")]
     let registry = crate::optimising::register(registry);
     registry
@@ -338,7 +340,7 @@ impl Desk {
         command
     }
 
-    fn own(&self, words: &[&str]) -> Command {
+    pub(crate) fn own(&self, words: &[&str]) -> Command {
         let words: Vec<&str> = ["ghostlight"].iter().chain(words).copied().collect();
         let mut command = self.quiet(Command::new(env::current_exe().unwrap()));
         command

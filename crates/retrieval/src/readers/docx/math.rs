@@ -13,7 +13,7 @@ enum Open {
     Radical,
     /// A sum, a product or an integral, with its sign until it is written.
     Operator(String),
-    /// What stands between two marks, with the mark between its parts, and whether a part has begun.
+    /// Parts between two marks, with the mark between them, and whether a part has begun.
     Delimited([String; 3], bool),
     /// A part that is one operand: where the sign before it begins, and where it begins itself.
     Operand(usize, usize),
