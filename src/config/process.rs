@@ -40,7 +40,7 @@ pub const SECTIONS: [(&str, &[&str]); 5] = [
             "sessions_idle_for",
         ],
     ),
-    ("limits", &["live_runs", "quota"]),
+    ("limits", &["live_runs", "patience", "quota"]),
     ("logging", &["color", "log", "quiet", "verbose"]),
     (
         "observability",

@@ -218,6 +218,9 @@ pub(super) struct Serve {
     /// Carry at most this number of runs at once; others wait, or continue in other processes
     #[arg(long, value_name = "NUMBER")]
     pub(super) live_runs: Option<usize>,
+    /// Wait this long for a model's provider that is down, such as 6h; without it the run fails after four attempts
+    #[arg(long, value_name = "TIME", value_parser = age)]
+    pub(super) patience: Option<Duration>,
     #[command(flatten)]
     pub(super) model: ModelArguments,
     #[command(flatten)]

@@ -193,6 +193,7 @@ impl Dev {
             retention: RetentionArguments::default(),
             expire_silent: None,
             live_runs: None,
+            patience: None,
             model: self.model,
             store: self.store,
             show: ShowArguments { json: false },

@@ -72,6 +72,7 @@ pub(super) async fn serve(arguments: Serve, registry: Registry) -> Result<Exit, 
     limits.retention = arguments.retention.retention();
     limits.expire_silent = arguments.expire_silent;
     limits.max_live_runs = arguments.live_runs.unwrap_or(limits.max_live_runs);
+    limits.gateway.patience = arguments.patience.unwrap_or(limits.gateway.patience);
     let builder = System::builder(keeping.store.clone()).options(limits);
     let builder = teams.iter().cloned().fold(builder, |builder, spec| {
         let registry = registry.clone();

@@ -11,8 +11,14 @@ use serde_json::{Value, json};
 
 use crate::own_command::Desk;
 
-/// A server of chat completions that answers everything, and tells what it was sent.
 fn server() -> (String, Receiver<Value>) {
+    let answer = json!({"choices": [{"message": {"content": "A lamp."}, "finish_reason": "stop"}]});
+    server_with("200 OK", &answer)
+}
+
+/// A server of chat completions that answers everything so, and tells what it was sent.
+pub(crate) fn server_with(status: &'static str, answer: &Value) -> (String, Receiver<Value>) {
+    let answer = answer.to_string();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", listener.local_addr().unwrap());
     let (sender, received) = channel();
@@ -34,11 +40,8 @@ fn server() -> (String, Receiver<Value>) {
             let mut body = vec![0; length];
             stream.read_exact(&mut body).unwrap();
             sender.send(serde_json::from_slice(&body).unwrap()).unwrap();
-            let answer =
-                json!({"choices": [{"message": {"content": "A lamp."}, "finish_reason": "stop"}]})
-                    .to_string();
             let head = format!(
-                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
                 answer.len()
             );
             let stream = stream.get_mut();
@@ -49,7 +52,7 @@ fn server() -> (String, Receiver<Value>) {
 }
 
 /// A desk whose agent asks this server's model.
-fn desk(address: &str) -> Desk {
+pub(crate) fn desk(address: &str) -> Desk {
     let desk = Desk::new("simple", json!({}));
     let model = json!({"provider": "openai", "model": "seer", "base_url": address});
     let team =

@@ -41,6 +41,8 @@ mod mistakes;
 mod nodes;
 #[cfg(feature = "full")]
 mod optimising;
+#[cfg(all(unix, feature = "full"))]
+mod outages;
 mod own_command;
 mod page;
 #[cfg(all(unix, feature = "full"))]
