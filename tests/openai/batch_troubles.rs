@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use ghostlight::models::{OpenAi, Secret};
+use ghostlight::models::{Fallback, OpenAi, Secret};
 use ghostlight_actors::{
     actor::System,
     contract::{Batch, Expected, RunStatus, StateWrite, StoreHandle},
@@ -136,6 +136,20 @@ async fn runs_that_wait_are_answered_though_the_model_goes_in_batches_no_more() 
     assert_eq!(answered(&system.run(run.id())).await, "a direct answer");
     assert_eq!(server.batches().len(), 1);
     until(async || server.files() == 0).await;
+}
+
+#[tokio::test]
+async fn a_model_that_is_asked_for_another_one_gets_the_answer_of_its_batch() {
+    let server = BatchServer::start(Rules::default()).await;
+    let clock = SimulatedClock::starting_at(BEGIN);
+    let down = OpenAi::new("small").base_url("http://127.0.0.1:9/v1");
+    let model = Fallback::new(down).or(server.model(quick()));
+    let system = builder(InMemoryStore::new(), &clock, model);
+    let system = system.start().await.unwrap();
+    let _passing = Passing::of(&clock, MINUTE / 6);
+    let run = send(&system, "desk", "ann").await;
+    assert_eq!(answered(&run).await, "answer to from ann");
+    assert_eq!(server.batches().len(), 1, "it is paid once");
 }
 
 #[tokio::test]

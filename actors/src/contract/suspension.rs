@@ -193,16 +193,28 @@ impl Suspension {
 
     /// The next answer that came to a ticket of this call, and that no attempt has taken since the call began again.
     pub fn take_answer(&self) -> Option<String> {
+        self.take_answer_if(|_| true)
+    }
+
+    /// The same, if this finds that the answer is its own. Otherwise the answer stays for another attempt: a model that is
+    /// asked where another one fails may have suspended the call.
+    pub fn take_answer_if(&self, is_own: impl FnOnce(&str) -> bool) -> Option<String> {
         let mut answers = self.attempts.answers.lock();
         loop {
-            let given: Option<GivenAnswer> = serde_json::from_str(&answers.left.next()?).ok();
+            let text = answers.left.as_slice().first()?;
+            let given: Option<GivenAnswer> = serde_json::from_str(text).ok();
             // Others are for a request that was never recorded, or are no answers at all.
-            if let Some(given) = given
-                && given.ticket == self.call.ticket(answers.taken)
-            {
-                answers.taken += 1;
-                return Some(given.answer);
+            let Some(given) = given.filter(|given| given.ticket == self.call.ticket(answers.taken))
+            else {
+                answers.left.next();
+                continue;
+            };
+            if !is_own(&given.answer) {
+                return None;
             }
+            answers.left.next();
+            answers.taken += 1;
+            return Some(given.answer);
         }
     }
 

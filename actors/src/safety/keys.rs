@@ -143,7 +143,9 @@ pub(super) fn is_secret(
             .filter_map(|(_, name)| name.as_str());
         is_one_of(name, &VALUES) && names.any(is_named_so)
     };
-    is_named_so(name) || within.is_some_and(is_in) || is_named_beside()
+    // Such as `cache_write_tokens`, whose words do not say that they are counted.
+    let is_count = is_tokens(name) && value.is_number();
+    !is_count && (is_named_so(name) || within.is_some_and(is_in) || is_named_beside())
 }
 
 /// Whether a name ends with `tokens`: such a value is a count or a secret, which only [the value](counts) tells.

@@ -4,8 +4,8 @@ use ghostlight_actors::{
     safety::{log_line, redact, redact_json, redact_text},
     vocabulary::{
         AgentError, Changed, Delta, Event, EventRecord, FinishReason, OperationId, Preview,
-        Question, RunId, RunResult, Scope, StopReason, Timestamp, ToolCall, ToolResult, ToolStatus,
-        Usage,
+        Question, RunId, RunResult, Scope, Spent, StopReason, Timestamp, ToolCall, ToolResult,
+        ToolStatus, Usage,
     },
 };
 use serde_json::{Value, json};
@@ -137,6 +137,17 @@ fn planted(text: &str) -> Vec<(&'static str, Event)> {
         question.call = Some(call.clone());
         question
     };
+    // No count is taken for a secret.
+    let names = [
+        "input",
+        "output",
+        "cached",
+        "cache_write",
+        "reasoning",
+        "estimated",
+    ];
+    let counts = names.map(|name| (format!("{name}_tokens"), json!(7)));
+    let usage: Usage = serde_json::from_value(counts.into_iter().collect()).unwrap();
     let model_called =
         |text: &str, reasoning: &str, tool_calls: Vec<ToolCall>| Event::ModelCalled {
             operation,
@@ -146,13 +157,14 @@ fn planted(text: &str) -> Vec<(&'static str, Event)> {
             tool_calls,
             sources: Vec::new(),
             finish: FinishReason::Stop,
-            usage: Usage::default(),
+            usage,
             attempts: 1,
             latency_ms: 1,
         };
-    let ended = |end| Event::RunEnded {
-        end,
-        spent: Default::default(),
+    let ended = |end| {
+        let mut spent = Spent::default();
+        spent.usage = usage;
+        Event::RunEnded { end, spent }
     };
     vec![
         (

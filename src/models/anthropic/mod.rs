@@ -110,6 +110,12 @@ impl Anthropic {
         complete(answer, request)
     }
 
+    /// The description of the batches of its model.
+    fn batch_description(&self) -> String {
+        let settings = self.connection.settings();
+        described(&settings.model, &true_host(&settings.base_url), BATCHED)
+    }
+
     /// The answer of a batch, on which the call waits in its sleep.
     async fn await_batch(
         &self,
@@ -266,7 +272,7 @@ impl Model for Anthropic {
         let endpoint = self.connection.endpoint()?;
         let mut request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let batch = settings.batch.map(within_bounds);
-        if let Some(batched) = Batched::of(batch, &cx) {
+        if let Some(batched) = Batched::of(batch, || self.batch_description(), &cx) {
             request.to_mut().stream = false;
             return self.await_batch(endpoint, &request, (batched, &cx)).await;
         }
@@ -278,8 +284,7 @@ impl Model for Anthropic {
 
     async fn attend(&self, host: &ModelHost) {
         let settings = self.connection.settings();
-        let server = true_host(&settings.base_url);
-        let description = described(&settings.model, &server, BATCHED);
+        let description = self.batch_description();
         batches::attend(
             host,
             settings.batch.map(within_bounds),

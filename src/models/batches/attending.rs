@@ -9,7 +9,7 @@ use ghostlight_actors::{
 };
 
 use super::{
-    ItemEnd, Line, Lost, Search, Standing,
+    Given, ItemEnd, Line, Lost, Search, Standing,
     desk::Desk,
     rows::{Open, Row, Rows},
 };
@@ -236,7 +236,8 @@ impl Desk {
 
     /// Gives a run its answer. A run that has ended needs none.
     async fn give(&self, ticket: ModelTicket, end: ItemEnd) -> Result<(), OperationError> {
-        let text = serde_json::to_string(&end)
+        let of = self.server.description();
+        let text = serde_json::to_string(&Given { of, end })
             .map_err(|error| OperationError::new(ErrorKind::Malformed, error.to_string()))?;
         match self.host.answer(&ticket, text).await {
             Err(error) if error.kind == ErrorKind::NotFound => Ok(()),

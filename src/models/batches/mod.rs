@@ -172,6 +172,13 @@ pub(super) enum ItemEnd {
     },
 }
 
+/// The end of a request, with the description of the server and model in whose batch it was.
+#[derive(Serialize, Deserialize)]
+struct Given {
+    of: String,
+    end: ItemEnd,
+}
+
 impl ItemEnd {
     /// The answer of the server, or its refusal.
     fn into_answer(self, scrub: &Scrub<'_>) -> Result<Box<RawValue>, BatchFailure> {
@@ -231,12 +238,26 @@ pub(super) enum Batched {
 
 impl Batched {
     /// `None` for a call that is made at once: outside of a run that can sleep, and where the setting is missing. An answer
-    /// that has come counts without the setting, too.
-    pub(super) fn of(spec: Option<BatchSpec>, cx: &ModelContext) -> Option<Self> {
+    /// that has come to a request in a batch of this description counts without the setting, too. That of another model,
+    /// which is asked where this one fails, stays for it; this one gathers no batch then.
+    pub(super) fn of(
+        spec: Option<BatchSpec>,
+        description: impl FnOnce() -> String,
+        cx: &ModelContext,
+    ) -> Option<Self> {
         let suspension = cx.suspension()?;
-        match suspension.take_answer() {
+        let mut is_anothers = false;
+        let answer = suspension.take_answer_if(|text| {
+            let given: Result<Given, _> = serde_json::from_str(text);
+            let description = description();
+            is_anothers = given.is_ok_and(|given| given.of != description);
+            !is_anothers
+        });
+        match answer {
             Some(answer) => Some(Self::Answered(answer)),
-            None => spec.map(|spec| Self::Waits(spec, suspension)),
+            None => spec
+                .filter(|_| !is_anothers)
+                .map(|spec| Self::Waits(spec, suspension)),
         }
     }
 }
@@ -252,9 +273,9 @@ pub(super) async fn answer(
 ) -> Result<Box<RawValue>, BatchFailure> {
     let (spec, suspension) = match batched {
         Batched::Answered(text) => {
-            let end: Result<ItemEnd, _> = serde_json::from_str(&text);
-            let end = end.map_err(|error| Failure::unreadable(&error))?;
-            return end.into_answer(&Scrub::new(request));
+            let given: Result<Given, _> = serde_json::from_str(&text);
+            let given = given.map_err(|error| Failure::unreadable(&error))?;
+            return given.end.into_answer(&Scrub::new(request));
         }
         Batched::Waits(spec, suspension) => (spec, suspension),
     };

@@ -151,6 +151,12 @@ impl OpenAi {
         complete(answer, endpoint, &body)
     }
 
+    /// The description of the batches of its model.
+    fn batch_description(&self) -> String {
+        let settings = self.connection.settings();
+        described(&settings.model, &true_host(&settings.address()), BATCHED)
+    }
+
     /// The answer of a batch, on which the call waits in its sleep.
     async fn await_batch(
         &self,
@@ -239,7 +245,7 @@ impl Model for OpenAi {
         let profile = &endpoint.profile;
         let mut request = profile.inputs().fitted(&request, || self.description())?;
         profile.fit(&mut request, || self.description())?;
-        if let Some(batched) = Batched::of(settings.batch, &cx) {
+        if let Some(batched) = Batched::of(settings.batch, || self.batch_description(), &cx) {
             request.to_mut().stream = false;
             return self.await_batch(endpoint, &request, (batched, &cx)).await;
         }
@@ -251,8 +257,7 @@ impl Model for OpenAi {
 
     async fn attend(&self, host: &ModelHost) {
         let settings = self.connection.settings();
-        let server = true_host(&settings.address());
-        let description = described(&settings.model, &server, BATCHED);
+        let description = self.batch_description();
         batches::attend(host, settings.batch, &description, || {
             Ok(self.batches(self.connection.endpoint()?))
         })

@@ -115,6 +115,12 @@ impl OpenAiResponses {
         complete(answer, &name, request)
     }
 
+    /// The description of the batches of its model.
+    fn batch_description(&self) -> String {
+        let settings = self.connection.settings();
+        described(&settings.model, &true_host(&settings.base_url), BATCHED)
+    }
+
     /// The answer of a batch, on which the call waits in its sleep.
     async fn await_batch(
         &self,
@@ -250,7 +256,7 @@ impl Model for OpenAiResponses {
             false => Inputs::UNKNOWN,
         };
         let mut request = inputs.fitted(&request, || self.description())?;
-        if let Some(batched) = Batched::of(settings.batch, &cx) {
+        if let Some(batched) = Batched::of(settings.batch, || self.batch_description(), &cx) {
             request.to_mut().stream = false;
             return self.await_batch(endpoint, &request, (batched, &cx)).await;
         }
@@ -262,8 +268,7 @@ impl Model for OpenAiResponses {
 
     async fn attend(&self, host: &ModelHost) {
         let settings = self.connection.settings();
-        let server = true_host(&settings.base_url);
-        let description = described(&settings.model, &server, BATCHED);
+        let description = self.batch_description();
         batches::attend(host, settings.batch, &description, || {
             Ok(self.batches(self.connection.endpoint()?))
         })

@@ -171,6 +171,14 @@ async fn an_equation_is_read_as_it_would_be_typed() {
 }
 
 #[tokio::test]
+async fn a_note_within_an_equation_breaks_no_reader() {
+    let body = "<w:p><w:r><w:t>a</w:t></w:r><m:oMath><m:f><m:num><w:footnote w:id=\"1\"></w:footnote>\
+                <m:r><m:t>é</m:t></m:r></m:num></m:f></m:oMath></w:p>";
+    let read = read("a.docx", docx(body)).await.unwrap();
+    assert!(read.contains('é'), "{read}");
+}
+
+#[tokio::test]
 async fn notes_and_text_boxes_are_paragraphs_beside_theirs() {
     let reference = |kind: &str, id: u8| format!("<w:r><w:{kind}Reference w:id=\"{id}\"/></w:r>");
     let inside = "<w:p><w:pPr><w:rPr><w:vanish/></w:rPr></w:pPr><w:r><w:t>boxed</w:t></w:r></w:p>";

@@ -71,7 +71,10 @@ impl Equation {
     pub(super) fn end(&mut self, text: &mut String) {
         match self.0.pop() {
             Some(Open::Delimited([_, end, _], true)) => text.push_str(&end),
-            Some(Open::Operand(before, begin)) => {
+            // A note within an equation, which no editor writes, takes the text before it away.
+            Some(Open::Operand(before, begin))
+                if text.is_char_boundary(before) && text.is_char_boundary(begin) =>
+            {
                 let said = text.get(begin..).unwrap_or_default();
                 let is_long = said.chars().nth(1).is_some();
                 if said.is_empty() {
