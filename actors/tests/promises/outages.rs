@@ -345,7 +345,8 @@ async fn a_restart_neither_asks_before_the_time_nor_forgets_what_was_spent() {
         system = stage.start_with(asking(), model.clone()).await;
     }
     assert_eq!(text(&system.run(run)).await, "hello");
-    let (asked, waits) = (asked.lock().clone(), waits(&stage, run).await);
+    let asked = asked.lock().clone();
+    let waits = waits(&stage, run).await;
     assert_eq!((asked.len(), waits.len()), (4, 3), "{waits:?}");
     for (wait, asked) in waits.iter().zip(&asked[1..]) {
         let late = asked.since(wait.at);
