@@ -483,6 +483,15 @@ impl RunMachine {
         }
     }
 
+    /// An operation of an earlier incarnation begins in another way: a model call that waited for its answer waits for its
+    /// provider, or the other way round.
+    pub(crate) fn starts_again(&mut self, op: OperationId, begun: &Begun) {
+        let recorded = self.record.get_mut(&op).and_then(Record::call_mut);
+        if let Some(before) = recorded.and_then(|recorded| recorded.begun.as_mut()) {
+            *before = begun.clone();
+        }
+    }
+
     /// All operations that are under way, in no order.
     fn calls(&self) -> impl Iterator<Item = (OperationId, &Call)> {
         let calls = self.operations.iter();

@@ -127,7 +127,8 @@ impl Driver {
     }
 
     fn record_start(&mut self, leg: &Leg, op: OperationId, begun: Begun) {
-        let machine = leg.machine();
+        let mut machine = leg.machine();
+        machine.starts_again(op, &begun);
         // A request that differs from the first keeps the digest of the first, until it is answered.
         let recorded = machine.recorded(op).map(|call| call.identity.clone());
         let identity = machine.call(op).map(|call| call.identity.clone());
