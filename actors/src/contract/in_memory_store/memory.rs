@@ -519,7 +519,6 @@ impl Mailbox {
     }
 }
 
-/// The digits of an id without hyphens, in lower case.
 fn owned(journal: &JournalId, process: u64) -> StoreError {
     StoreError::Owned {
         journal: journal.clone(),
