@@ -391,10 +391,18 @@ async fn a_prefix_is_kept_for_longer_while_it_is_used() {
     server.with(|it| it.kept.clear());
     call().await;
     assert_eq!(server.seen().0, 3);
-    // One that cannot be extended is used as long as it lasts.
-    server.with(|it| it.failing = Some(("extend", 500)));
-    pass(200).await;
-    call().await;
+    // One that cannot be extended is used as long as it lasts, and nobody asks again at once.
+    for (wait, status) in [(200, 500), (61, 400)] {
+        let refused = server.with(|it| {
+            it.failing = Some(("extend", status));
+            it.refused
+        });
+        pass(wait).await;
+        for _ in 0..3 {
+            call().await;
+        }
+        assert_eq!(server.with(|it| it.refused), refused + 1, "{status}");
+    }
     let (made, _, bodies) = server.seen();
     assert_eq!(made, 3);
     assert_eq!(bodies.last().unwrap()["cachedContent"], "cachedContents/c3");

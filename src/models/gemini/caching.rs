@@ -4,7 +4,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, LazyLock},
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -31,7 +34,7 @@ const WAITING: Duration = Duration::from_secs(30);
 const MAX_ABOUT: u64 = 1024 * 1024;
 /// A prefix is not named within this time of its end.
 const MARGIN: Duration = Duration::from_secs(5);
-/// How long a prefix is not made again that was refused, and one whose making failed otherwise.
+/// How long a prefix is not made again that was refused, and one not made or extended where that failed otherwise.
 const REFUSED: Duration = Duration::from_secs(3_600);
 const FAILED: Duration = Duration::from_secs(60);
 
@@ -48,14 +51,22 @@ enum State {
     /// It was not made.
     #[default]
     Absent,
-    /// The provider keeps it under this name until then, and has answered a request with it or not.
+    /// The provider keeps it until then. A request that names it after the second time has it kept for longer.
     Kept {
-        name: String,
+        kept: Kept,
         until: Instant,
-        has_served: bool,
+        extend_after: Instant,
     },
     /// It is not made before then.
     Refused(Instant),
+}
+
+/// A prefix as it was made at the provider once.
+#[derive(Clone)]
+struct Kept {
+    name: String,
+    /// Whether the provider has answered a request with it.
+    has_served: Arc<AtomicBool>,
 }
 
 /// The address of prefixes, and their times.
@@ -68,6 +79,7 @@ struct Place<'a> {
 /// A prefix that a request names.
 pub(super) struct Named {
     prefix: Arc<Prefix>,
+    kept: Kept,
     /// The fields that the request does not have.
     fields: Map<String, Value>,
     /// The tokens that were written for it.
@@ -100,11 +112,12 @@ pub(super) async fn shorten(
         request,
     };
     let prefix = Prefix::of(place.key(&text))?;
-    let (name, written) = prefix.name(&place, &fields).await?;
+    let (kept, written) = prefix.name(&place, &fields).await?;
     FIELDS.into_iter().for_each(|name| drop(body.remove(name)));
-    body.insert(NAMED.to_owned(), name.into());
+    body.insert(NAMED.to_owned(), kept.name.clone().into());
     Some(Named {
         prefix,
+        kept,
         fields,
         written,
     })
@@ -112,10 +125,8 @@ pub(super) async fn shorten(
 
 impl Named {
     /// Notes that the provider has answered with the prefix.
-    pub(super) async fn served(self) {
-        if let State::Kept { has_served, .. } = &mut *self.prefix.0.lock().await {
-            *has_served = true;
-        }
+    pub(super) fn served(&self) {
+        self.kept.has_served.store(true, Ordering::Relaxed);
     }
 
     /// Makes a request whole again that was refused with its prefix, which is not named any more.
@@ -123,16 +134,14 @@ impl Named {
         let Some(body) = body.as_object_mut() else {
             return;
         };
-        let named = body.remove(NAMED);
+        body.remove(NAMED);
         body.extend(self.fields);
         let mut state = self.prefix.0.lock().await;
         // Another call may have made it anew.
-        if let State::Kept {
-            name, has_served, ..
-        } = &*state
-            && named.is_some_and(|named| named == **name)
+        if let State::Kept { kept, .. } = &*state
+            && kept.name == self.kept.name
         {
-            *state = match has_served {
+            *state = match self.kept.has_served.load(Ordering::Relaxed) {
                 true => State::Absent,
                 false => State::Refused(Instant::now() + REFUSED),
             };
@@ -175,35 +184,51 @@ impl Prefix {
         }
     }
 
-    /// Its name, and the tokens that were written to make it now.
-    async fn name(&self, place: &Place<'_>, fields: &Map<String, Value>) -> Option<(String, u64)> {
+    /// The prefix at the provider, and the tokens that were written to make it now.
+    async fn name(&self, place: &Place<'_>, fields: &Map<String, Value>) -> Option<(Kept, u64)> {
         let mut state = self.0.lock().await;
         let now = Instant::now();
         match &mut *state {
             State::Refused(until) if *until > now => return None,
-            State::Kept { name, until, .. } if *until > now + MARGIN => {
-                if *until > now + place.ttl() / 2 {
-                    return Some((name.clone(), 0));
+            State::Kept {
+                kept,
+                until,
+                extend_after,
+            } if *until > now + MARGIN => {
+                if *extend_after > now {
+                    return Some((kept.clone(), 0));
                 }
-                match place.extend(name).await {
-                    Ok(()) => *until = now + place.ttl(),
+                match place.extend(&kept.name).await {
+                    Ok(()) => {
+                        *until = now + place.ttl();
+                        *extend_after = now + place.ttl() / 2;
+                    }
                     Err(failure) if may_be_gone(&failure) => *until = now,
-                    Err(failure) => place.warn("is not kept for longer", failure),
+                    Err(failure) => {
+                        // Those who wait meanwhile do not wait for another attempt.
+                        *extend_after = Instant::now() + FAILED;
+                        place.warn("is not kept for longer", failure);
+                    }
                 }
-                if *until > now {
-                    return Some((name.clone(), 0));
+                if *until > Instant::now() + MARGIN {
+                    return Some((kept.clone(), 0));
                 }
             }
             _ => {}
         }
+        let now = Instant::now();
         let pause = match place.make(fields).await {
             Ok((name, written)) => {
-                *state = State::Kept {
-                    name: name.clone(),
-                    until: now + place.ttl(),
-                    has_served: false,
+                let kept = Kept {
+                    name,
+                    has_served: Arc::default(),
                 };
-                return Some((name, written));
+                *state = State::Kept {
+                    kept: kept.clone(),
+                    until: now + place.ttl(),
+                    extend_after: now + place.ttl() / 2,
+                };
+                return Some((kept, written));
             }
             Err(failure) => {
                 let pause = match &failure {

@@ -108,7 +108,7 @@ impl Gemini {
         if let Some(named) = named {
             answer.wrote(named.written);
             match &received {
-                Ok(_) => named.served().await,
+                Ok(_) => named.served(),
                 Err(failure) if may_be_gone(failure) => {
                     named.undo(&mut body).await;
                     received = post(&body).await;
