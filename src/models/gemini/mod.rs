@@ -149,7 +149,10 @@ impl Model for Gemini {
         let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
         let total = settings.timeouts.total();
-        let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
+        let tariff = Tariff {
+            writes_apart: true,
+            ..Tariff::new(settings.prices.as_ref(), &settings.model)
+        };
         timed(endpoint, total, tariff, &request, attempt).await
     }
 

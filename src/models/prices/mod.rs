@@ -208,6 +208,9 @@ pub(in crate::models) struct Tariff<'a> {
     pub(in crate::models) model: &'a str,
     /// Whether its requests go in batches. Its own prices are those of batches then.
     pub(in crate::models) is_batched: bool,
+    /// Whether tokens are written to the provider's cache in a request of their own. Neither request is longer for the
+    /// tokens of the other then.
+    pub(in crate::models) writes_apart: bool,
 }
 
 impl<'a> Tariff<'a> {
@@ -217,6 +220,16 @@ impl<'a> Tariff<'a> {
             prices,
             model,
             is_batched: false,
+            writes_apart: false,
+        }
+    }
+
+    /// The tokens of the longest request of a usage.
+    fn length(&self, usage: &Usage) -> u64 {
+        let (all, written) = (usage.input_tokens, usage.cache_write_tokens);
+        match self.writes_apart {
+            true => all.saturating_sub(written).max(written),
+            false => all,
         }
     }
 }
@@ -234,7 +247,7 @@ pub(in crate::models) fn cost_micros(tariff: Tariff<'_>, host: &str, usage: &Usa
         return Some(given.cost_micros(usage));
     }
     let table = IN_USE.read();
-    let prices = table.of(host, tariff.model)?.of(usage.input_tokens);
+    let prices = table.of(host, tariff.model)?.of(tariff.length(usage));
     let cost = prices.cost_micros(usage);
     Some(match tariff.is_batched {
         true => (cost as f64 * table.batch_share(host)?).round() as u64,
@@ -290,6 +303,31 @@ mod tests {
             (prices.of(200_000).input, prices.of(200_001).input),
             (1.25, 2.5)
         );
+    }
+
+    #[test]
+    fn tokens_that_are_written_in_a_request_of_their_own_make_no_other_one_long() {
+        let google = "generativelanguage.googleapis.com";
+        let together = Tariff::new(None, "gemini-2.5-pro");
+        let apart = Tariff {
+            writes_apart: true,
+            ..together
+        };
+        let usage = Usage {
+            input_tokens: 300_000,
+            cached_tokens: 140_000,
+            cache_write_tokens: 150_000,
+            ..Usage::default()
+        };
+        assert_eq!(cost_micros(apart, google, &usage), Some(217_500));
+        assert_eq!(cost_micros(together, google, &usage), Some(435_000));
+        // A request that writes so many is long itself.
+        let usage = Usage {
+            input_tokens: 250_000,
+            cache_write_tokens: 250_000,
+            ..Usage::default()
+        };
+        assert_eq!(cost_micros(apart, google, &usage), Some(625_000));
     }
 
     #[test]
