@@ -102,6 +102,9 @@ pub(crate) trait Provider {
     /// A model of it, whose requests go in batches.
     fn model(&self, spec: BatchSpec) -> impl Model;
 
+    /// Has it date its batches by this clock.
+    fn goes_by(&self, _clock: &SimulatedClock) {}
+
     /// What clients did wrong.
     fn faults(&self) -> Vec<String>;
 
@@ -127,6 +130,7 @@ impl Actor for Process {
 async fn killed_at(server: &impl Provider, fault: Option<Fault>) -> (u64, Vec<String>) {
     let memory = InMemoryStore::new();
     let clock = SimulatedClock::starting_at(BEGIN);
+    server.goes_by(&clock);
     let _passing = Passing::of(&clock, MINUTE / 6);
     let (mut faults, mut commits) = (vec![fault], None);
     loop {

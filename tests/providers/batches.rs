@@ -20,6 +20,8 @@ use crate::{
 };
 
 const NONE: [String; 0] = [];
+/// A time soon after the begin of a test, at which its server may say that a batch of it was made.
+const SOON: &str = "2027-01-15T08:50:00Z";
 /// A time after all those of the tests.
 const LATER: &str = "2999-01-01T00:00:00Z";
 
@@ -28,6 +30,7 @@ async fn started(server: &MessageBatches, clock: &SimulatedClock) -> System {
 }
 
 async fn started_with(server: &MessageBatches, clock: &SimulatedClock, spec: BatchSpec) -> System {
+    server.goes_by(clock);
     let system = builder(InMemoryStore::new(), clock, server.model(spec));
     system.start().await.unwrap()
 }
@@ -95,12 +98,13 @@ async fn a_batch_whose_submission_has_no_answer_is_found_among_those_of_others()
         let server = MessageBatches::start(rules).await;
         // Pages of batches of the same size: some older ones, and some that are under way.
         server.strangers(250, "2020-01-01T00:00:00Z", 2);
-        server.strangers(120, LATER, 2);
+        server.strangers(120, SOON, 2);
         server.refuse("submit", 500, is_made);
         let clock = SimulatedClock::starting_at(BEGIN);
         let system = started_with(&server, &clock, quick().max_requests(2)).await;
         let runs = ["ann", "bob"].map(|key| send(&system, "desk", key));
         let runs = join_all(runs).await;
+        until(async || server.to_refuse() == 0).await;
         let _passing = Passing::of(&clock, MINUTE / 6);
         for (run, key) in runs.iter().zip(["ann", "bob"]) {
             assert_eq!(answered(run).await, format!("answer to from {key}"));
@@ -118,11 +122,12 @@ async fn nothing_is_submitted_again_while_a_batch_may_be_its_own() {
         ..Rules::default()
     };
     let server = MessageBatches::start(rules).await;
-    server.strangers(1, LATER, 1);
+    server.strangers(1, SOON, 1);
     server.refuse("submit", 500, false);
     let clock = SimulatedClock::starting_at(BEGIN);
-    let system = started(&server, &clock).await;
+    let system = started_with(&server, &clock, quick().max_requests(1)).await;
     let run = send(&system, "desk", "ann").await;
+    until(async || server.to_refuse() == 0).await;
     let _passing = Passing::of(&clock, MINUTE / 6);
     until(async || server.batches()[0].looks > 5).await;
     assert_eq!(server.batches().len(), 1);
@@ -130,6 +135,26 @@ async fn nothing_is_submitted_again_while_a_batch_may_be_its_own() {
     // It is not theirs, as it turns out.
     server.archive();
     until(async || server.batches().len() == 2).await;
+    assert_eq!(server.faults(), NONE);
+}
+
+#[tokio::test]
+async fn batches_of_another_time_do_not_keep_a_lost_one_undecided() {
+    let rules = Rules {
+        looks: usize::MAX,
+        ..Rules::default()
+    };
+    let server = MessageBatches::start(rules).await;
+    // Pages of batches of the same size that do not end.
+    server.strangers(30, "2020-01-01T00:00:00Z", 1);
+    server.strangers(220, LATER, 1);
+    server.refuse("submit", 500, false);
+    let clock = SimulatedClock::starting_at(BEGIN);
+    let system = started_with(&server, &clock, quick().max_requests(1)).await;
+    let _run = send(&system, "desk", "ann").await;
+    until(async || server.to_refuse() == 0).await;
+    let _passing = Passing::of(&clock, MINUTE / 6);
+    until(async || server.batches().len() == 251).await;
     assert_eq!(server.faults(), NONE);
 }
 

@@ -11,11 +11,13 @@ use std::{
 use ghostlight::{
     contract::Model,
     models::{Anthropic, BatchSpec, Secret},
+    testing::SimulatedClock,
 };
+use ghostlight_actors::contract::Clock as _;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::JoinHandle};
 
-use crate::batch_world::{Provider, header, serve};
+use crate::batch_world::{BEGIN, Provider, header, serve};
 
 /// The result of one request of a batch.
 #[derive(Clone, Debug)]
@@ -61,7 +63,7 @@ pub(crate) struct Kept {
     /// The requests: the id of each, its body, and what its last message says.
     pub(crate) requests: Vec<(String, Value, String)>,
     pub(crate) looks: usize,
-    pub(crate) made: &'static str,
+    pub(crate) made: jiff::Timestamp,
     pub(crate) is_cancelled: bool,
     pub(crate) is_archived: bool,
     results: Option<String>,
@@ -75,6 +77,8 @@ struct State {
     /// The bodies of requests that went alone.
     direct: Vec<Value>,
     made: usize,
+    /// The clock of the test, once the server has it.
+    clock: Option<SimulatedClock>,
     faults: Vec<String>,
     /// Replies to the next requests of this kind instead of the usual ones.
     planned: Vec<(&'static str, u16, bool)>,
@@ -146,9 +150,15 @@ impl MessageBatches {
         state.planned.push((kind, status, after));
     }
 
+    /// How many requests are still to be refused.
+    pub(crate) fn to_refuse(&self) -> usize {
+        self.state.lock().unwrap().planned.len()
+    }
+
     /// Makes batches of this many requests of other programs with the same key. They end once they were looked at so
     /// often.
-    pub(crate) fn strangers(&self, batches: usize, made: &'static str, requests: usize) {
+    pub(crate) fn strangers(&self, batches: usize, made: &str, requests: usize) {
+        let made: jiff::Timestamp = made.parse().unwrap();
         let mut state = self.state.lock().unwrap();
         for _ in 0..batches {
             state.made += 1;
@@ -178,6 +188,10 @@ impl MessageBatches {
 impl Provider for MessageBatches {
     fn model(&self, spec: BatchSpec) -> impl Model {
         self.alone().batched(spec)
+    }
+
+    fn goes_by(&self, clock: &SimulatedClock) {
+        self.state.lock().unwrap().clock = Some(clock.clone());
     }
 
     fn faults(&self) -> Vec<String> {
@@ -312,6 +326,12 @@ impl State {
         Ok(Some(self.batches[found].to_json().to_string()))
     }
 
+    /// The time of the test.
+    fn now(&self) -> jiff::Timestamp {
+        let now = self.clock.as_ref().map_or(BEGIN, |clock| clock.now());
+        jiff::Timestamp::from_millisecond(now.0.try_into().unwrap()).unwrap()
+    }
+
     fn submit(&mut self, head: &str, body: &[u8]) -> Result<String, String> {
         if header(head, "content-type").as_deref() != Some("application/json") {
             return Err("a batch comes as JSON".to_owned());
@@ -354,7 +374,7 @@ impl State {
             status: "in_progress",
             requests,
             looks: 0,
-            made: "2999-08-20T18:37:24.100435Z",
+            made: self.now(),
             is_cancelled: false,
             is_archived: false,
             results: None,

@@ -100,12 +100,24 @@ impl About {
         of.processing + of.succeeded + of.errored + of.canceled + of.expired
     }
 
+    /// The time at which it was made, as far as it can be read.
+    fn made_at(&self) -> Option<Timestamp> {
+        let at: jiff::Timestamp = self.created_at.as_ref()?.parse().ok()?;
+        let at = u64::try_from(at.as_millisecond());
+        Some(Timestamp(at.unwrap_or_default()))
+    }
+
     /// Whether it was made at this time or later, as far as its time can be read.
     fn is_made_since(&self, time: Timestamp) -> bool {
-        let made = self.created_at.as_ref().and_then(|at| at.parse().ok());
-        made.is_none_or(|at: jiff::Timestamp| {
-            u64::try_from(at.as_millisecond()).is_ok_and(|at| at >= time.0)
-        })
+        self.made_at().is_none_or(|made| made >= time)
+    }
+
+    /// Whether it may be a batch that was lost, by all that its entry in the list says.
+    fn may_be(&self, lost: Lost<'_>) -> bool {
+        self.is_made_since(lost.since())
+            && self.made_at().is_none_or(|made| made <= lost.until())
+            && self.requests() == lost.requests.len() as u64
+            && !lost.others.contains(&self.id)
     }
 }
 
@@ -173,17 +185,14 @@ impl BatchServer for AnthropicBatches {
         })
     }
 
-    /// Its only signs are the number of its requests, and the ids of its answers once it has ended.
+    /// Its only signs are its time, the number of its requests, and the ids of its answers once it has ended.
     fn find<'a>(&'a self, lost: Lost<'a>) -> BoxFuture<'a, Result<Search, Failure>> {
         Box::pin(async move {
             let (mut after, mut may_be) = (String::new(), false);
             for _ in 0..PAGES {
                 let page = self.page(&after).await?;
                 for about in &page.data {
-                    let is_other = !about.is_made_since(lost.since())
-                        || about.requests() != lost.requests.len() as u64
-                        || lost.others.contains(&about.id);
-                    if is_other {
+                    if !about.may_be(lost) {
                         continue;
                     }
                     if !about.is_over() {

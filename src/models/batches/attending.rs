@@ -79,6 +79,7 @@ impl Desk {
         let lost = Lost {
             key: &row.key,
             made_at: row.open.made_at,
+            sent_by: self.sent_by(row),
             requests: &tickets.iter().map(ModelTicket::to_string).collect(),
             others: &others.filter_map(|other| other.open.batch).collect(),
         };

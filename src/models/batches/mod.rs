@@ -118,6 +118,8 @@ pub(super) struct Lost<'a> {
     /// The mark that it was given.
     pub(super) key: &'a str,
     made_at: Timestamp,
+    /// The time by which its submission was over.
+    sent_by: Timestamp,
     /// The ids of its requests.
     pub(super) requests: &'a HashSet<String>,
     /// The batches of other requests.
@@ -128,6 +130,11 @@ impl Lost<'_> {
     /// The earliest time that the server may give as that of its creation.
     pub(super) fn since(&self) -> Timestamp {
         Timestamp(self.made_at.0.saturating_sub(SKEW))
+    }
+
+    /// The latest time that the server may give as that of its creation.
+    pub(super) fn until(&self) -> Timestamp {
+        Timestamp(self.sent_by.0.saturating_add(SKEW))
     }
 }
 

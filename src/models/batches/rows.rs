@@ -34,6 +34,9 @@ pub(super) struct Open {
     pub(super) account: Option<String>,
     /// The file of its requests; `None` while it is uploaded. No batch is made of it before it stands here.
     pub(super) file: Option<String>,
+    /// The time by which whoever wrote the file's name has submitted it; `None` before, and in rows of older programs.
+    #[serde(default)]
+    pub(super) sent_by: Option<Timestamp>,
     /// The server's id of it; `None` while its submission is under way, or was cut short.
     pub(super) batch: Option<String>,
 }

@@ -122,6 +122,7 @@ impl Desk {
             held_until: now.after(self.server.upload_time() + STEP),
             account: Some(self.server.account()),
             file: None,
+            sent_by: None,
             batch: None,
         };
         let key = key_of(&tickets, now, begun);
@@ -140,9 +141,11 @@ impl Desk {
             true => self.server.upload_time(),
             false => Duration::ZERO,
         };
+        let sent_by = self.now().after(sending + STEP);
         let open = Open {
-            held_until: self.now().after(sending + STEP),
+            held_until: sent_by,
             file: Some(file.clone()),
+            sent_by: Some(sent_by),
             ..row.open.clone()
         };
         if rows.change(&mut row, open).await.is_err() {
@@ -178,6 +181,14 @@ impl Desk {
             }
             Err(_) => requests,
         }
+    }
+
+    /// The time by which the submission of a batch was over, whoever was at it.
+    pub(super) fn sent_by(&self, row: &Row) -> Timestamp {
+        let step = self.server.upload_time() + STEP;
+        // A row of an older program does not say when its file was uploaded.
+        let told = row.open.sent_by;
+        told.unwrap_or_else(|| row.open.made_at.after(step).after(step))
     }
 
     /// Forgets a batch that the server surely has not got, and tells its callers why.
