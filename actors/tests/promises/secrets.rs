@@ -162,8 +162,10 @@ fn planted(text: &str) -> Vec<(&'static str, Event)> {
             latency_ms: 1,
         };
     let ended = |end| {
-        let mut spent = Spent::default();
-        spent.usage = usage;
+        let spent = Spent {
+            usage,
+            ..Spent::default()
+        };
         Event::RunEnded { end, spent }
     };
     vec![
