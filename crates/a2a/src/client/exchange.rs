@@ -273,7 +273,6 @@ pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
     result.ok_or_else(|| ClientError::Malformed("neither `result` nor `error`".to_owned()))
 }
 
-/// The error in a response of either binding.
 /// A body of JSON. An agent's answer that names something twice is none, since readers differ in what it says.
 fn read(body: &[u8]) -> Result<Value, ClientError> {
     let text =
@@ -281,6 +280,7 @@ fn read(body: &[u8]) -> Result<Value, ClientError> {
     safety::unambiguous_json(text).map_err(|error| ClientError::Malformed(error.to_string()))
 }
 
+/// The error in a response of either binding.
 pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
     let error = answer.get("error").filter(|error| !error.is_null())?;
     let message = error["message"].as_str().unwrap_or("it does not say why");
