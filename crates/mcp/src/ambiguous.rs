@@ -18,6 +18,8 @@ use tokio::io::{AsyncRead, ReadBuf};
 const REQUEST: &str = "ghostlight/ambiguous";
 /// The code of an error that stands for an ambiguous answer.
 const ANSWER: ErrorCode = ErrorCode(-32_055);
+/// A byte order mark, which readers skip in front of a message.
+const MARK: &[u8] = b"\xEF\xBB\xBF";
 /// How many bytes are read at once.
 const PIECE: usize = 8 << 10;
 
@@ -28,8 +30,10 @@ struct Envelope {
     method: Option<String>,
 }
 
-/// A message as it may be read. An ambiguous one is replaced by one that says so in its place, or by nothing.
+/// A message as it may be read, without a byte order mark. An ambiguous one is replaced by one that says so in its place,
+/// or by nothing.
 pub(crate) fn screened(message: &[u8]) -> Cow<'_, [u8]> {
+    let message = message.strip_prefix(MARK).unwrap_or(message);
     let Ok(text) = std::str::from_utf8(message) else {
         return message.into();
     };
@@ -193,6 +197,18 @@ mod tests {
         ] {
             assert_eq!(&*screened(plain.as_bytes()), plain.as_bytes());
         }
+    }
+
+    #[test]
+    fn a_byte_order_mark_hides_nothing() {
+        let request = instead("\u{feff}{\"id\": 7, \"method\": \"a\", \"params\": {\"a\": 1, \"a\": 2}}");
+        assert_eq!(
+            (&request["id"], &request["method"]),
+            (&json!(7), &json!(REQUEST))
+        );
+        let plain = r#"{"id": 1, "method": "a"}"#;
+        let marked = format!("\u{feff}{plain}");
+        assert_eq!(&*screened(marked.as_bytes()), plain.as_bytes());
     }
 
     proptest! {
