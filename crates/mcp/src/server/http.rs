@@ -4,20 +4,21 @@ use std::{
     borrow::Cow,
     fmt,
     pin::Pin,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     task::{Context, Poll},
 };
 
-use http::Request;
-use http_body::Body;
-use http_body_util::{BodyExt as _, Collected, Full};
+use futures_util::stream;
+use http::{Request, StatusCode};
+use http_body::{Body, Frame};
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited, StreamBody};
 use rmcp::transport::{
     StreamableHttpServerConfig, StreamableHttpService,
     streamable_http_server::session::local::LocalSessionManager,
 };
 use tower_service::Service;
 
-use super::{Owner, Served, handler::Handler, http_sessions::HttpSessions};
+use super::{MAX_MESSAGE_BYTES, Owner, Served, handler::Handler, http_sessions::HttpSessions};
 use crate::ambiguous;
 
 type Inner = StreamableHttpService<Handler, LocalSessionManager>;
@@ -88,14 +89,32 @@ where
         let mut inner = self.inner.clone();
         Box::pin(async move {
             let (parts, body) = request.into_parts();
-            // A body that did not come whole is none.
-            let body = body.collect().await.map(Collected::to_bytes);
-            let body = body.unwrap_or_default();
-            let body = Full::new(match ambiguous::screened(&body) {
-                Cow::Borrowed(_) => body.clone(),
-                Cow::Owned(instead) => instead.into(),
-            });
-            let response = inner.call(Request::from_parts(parts, body)).await?;
+            // The status of a body that could not be read.
+            let fault = Arc::<OnceLock<StatusCode>>::default();
+            let found = fault.clone();
+            // The SDK reads it once the request's headers are in order, or not at all.
+            let read = async move {
+                let body = body.map_err(|error| error.to_string());
+                let body = Limited::new(body, MAX_MESSAGE_BYTES).collect().await;
+                match body.map(Collected::to_bytes) {
+                    Ok(body) => Ok(Frame::data(match ambiguous::screened(&body) {
+                        Cow::Borrowed(_) => body.clone(),
+                        Cow::Owned(instead) => instead.into(),
+                    })),
+                    Err(error) => {
+                        found.get_or_init(|| match error.is::<LengthLimitError>() {
+                            true => StatusCode::PAYLOAD_TOO_LARGE,
+                            false => StatusCode::BAD_REQUEST,
+                        });
+                        Err(error.to_string())
+                    }
+                }
+            };
+            let body = StreamBody::new(stream::once(read));
+            let mut response = inner.call(Request::from_parts(parts, body)).await?;
+            if let Some(status) = fault.get() {
+                *response.status_mut() = *status;
+            }
             sessions.begin(owner, response.headers()).await;
             Ok(response)
         })
@@ -105,5 +124,58 @@ where
 impl fmt::Debug for HttpService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpService").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Cursor,
+        sync::atomic::{AtomicBool, Ordering::SeqCst},
+    };
+
+    use ghostlight_actors::{actor::System, testing::InMemoryStore};
+
+    use super::*;
+    use crate::server::McpServer;
+
+    fn request<B>(host: &str, kind: &str, body: B) -> Request<B> {
+        let request = Request::post("/")
+            .header("host", host)
+            .header("accept", "application/json, text/event-stream")
+            .header("content-type", kind);
+        request.body(body).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_body_is_read_within_a_bound_and_only_once_the_headers_are_in_order() {
+        let system = System::builder(InMemoryStore::new()).start().await;
+        let system = system.unwrap_or_else(|error| panic!("{error}"));
+        let mut service = McpServer::new(system).http(&HttpOptions::default());
+        let (here, json) = ("localhost", "application/json");
+
+        let long = http_body_util::Full::new(Cursor::new(vec![b' '; MAX_MESSAGE_BYTES + 1]));
+        let Ok(answer) = service.call(request(here, json, long)).await;
+        assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
+
+        let lost = stream::iter([Err::<Frame<&[u8]>, _>("it is gone")]);
+        let Ok(answer) = service
+            .call(request(here, json, StreamBody::new(lost)))
+            .await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+
+        for (host, kind) in [("evil.example", json), (here, "text/plain")] {
+            let is_read = Arc::<AtomicBool>::default();
+            let reading = is_read.clone();
+            let body = stream::once(async move {
+                reading.store(true, SeqCst);
+                Ok::<_, String>(Frame::data(&b"{}"[..]))
+            });
+            let Ok(answer) = service
+                .call(request(host, kind, StreamBody::new(body)))
+                .await;
+            assert!(answer.status().is_client_error(), "{host} {kind}");
+            assert!(!is_read.load(SeqCst), "{host} {kind}");
+        }
     }
 }
