@@ -195,9 +195,15 @@ pub(super) async fn open(system: &System, run: &Run) -> Result<Option<InputReque
 
 /// Whether a question asks for a secret, which must not be in a form that a client's model may see.
 fn is_secret(question: &Question) -> bool {
-    let schema = question.schema.as_ref();
-    let form = schema.and_then(|schema| secret_of(&question.prompt, schema));
-    question.kind == QuestionKind::Authentication || form.is_some()
+    let asks = |schema: &Value| secret_of(&question.prompt, schema).is_some();
+    match question.kind {
+        QuestionKind::Authentication => true,
+        // It becomes a form of one text.
+        QuestionKind::Text if asks(&json!({ "properties": { ANSWER: { "type": "string" } } })) => {
+            true
+        }
+        _ => question.schema.as_ref().is_some_and(asks),
+    }
 }
 
 fn requests(open: &[Open]) -> Option<InputRequests> {
@@ -347,5 +353,10 @@ mod tests {
         ));
         assert!(form("Your password?", text.clone()));
         assert!(!form("Your name?", text));
+        assert!(is_secret(&Question::new("Your API key?")));
+        assert!(!is_secret(&Question::new("What is your name?")));
+        assert!(!is_secret(&Question::confirmation(
+            "Reset the password of ada?"
+        )));
     }
 }
