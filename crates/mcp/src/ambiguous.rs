@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_byte_order_mark_hides_nothing() {
-        let request = instead("\u{feff}{\"id\": 7, \"method\": \"a\", \"params\": {\"a\": 1, \"a\": 2}}");
+        let request =
+            instead("\u{feff}{\"id\": 7, \"method\": \"a\", \"params\": {\"a\": 1, \"a\": 2}}");
         assert_eq!(
             (&request["id"], &request["method"]),
             (&json!(7), &json!(REQUEST))

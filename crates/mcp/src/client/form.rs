@@ -4,13 +4,13 @@ use ghostlight_actors::{safety, vocabulary::Question};
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
-use crate::form_secrets::{is_web_address, secret_of, unsafe_address};
+use crate::form_secrets::{is_web_address, options, secret_of, unsafe_address};
 
 /// The longest message, name or address of a server in a question, in characters.
 const MESSAGE: usize = 2_000;
 const FIELD: usize = 300;
 const ADDRESS: usize = 2_000;
-/// The most fields of a form, and the most options of a field.
+/// The most fields of a form.
 const FIELDS: usize = 50;
 /// The option that declines to answer.
 const DECLINE: &str = "(decline)";
@@ -25,7 +25,7 @@ pub(super) fn refused(asked: &ElicitRequestParams) -> Option<String> {
             ..
         } => {
             let schema = serde_json::to_value(requested_schema).unwrap_or_default();
-            if let Some(part) = secret_of(message, &schema) {
+            if let Some(part) = secret_of(&text(message, MESSAGE), &schema) {
                 return Some(format!(
                     "a form of it asks for a secret ({part}), which a form may not"
                 ));
@@ -292,35 +292,6 @@ impl<'a> Field<'a> {
             }
         }
     }
-}
-
-/// The options of a schema: `enum` with its `enumNames`, or constants with titles.
-fn options(schema: &Value) -> Vec<(String, String)> {
-    let list = |key: &str| schema.get(key).and_then(Value::as_array);
-    let titled = list("oneOf").or_else(|| list("anyOf"));
-    if let Some(titled) = titled {
-        let titled = titled.iter().take(FIELDS).filter_map(|one| {
-            let option = one.get("const")?.as_str()?;
-            is_plain(option).then_some(())?;
-            let label = one.get("title").and_then(Value::as_str).unwrap_or(option);
-            Some((option.to_owned(), text(label, FIELD)))
-        });
-        return titled.collect();
-    }
-    let names = list("enumNames");
-    let plain = list("enum").into_iter().flatten().take(FIELDS).enumerate();
-    let plain = plain.filter_map(|(place, option)| {
-        let option = option.as_str()?;
-        is_plain(option).then_some(())?;
-        let label = names.and_then(|names| names.get(place)?.as_str());
-        Some((option.to_owned(), text(label.unwrap_or(option), FIELD)))
-    });
-    plain.collect()
-}
-
-/// Whether an option can be shown to a person as it is.
-fn is_plain(option: &str) -> bool {
-    text(option, FIELD) == option
 }
 
 /// A server's text on one line, sanitised for a person.

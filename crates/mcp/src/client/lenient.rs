@@ -102,11 +102,12 @@ impl<T> Lenient<T> {
 /// says so.
 pub(super) fn screened(message: &[u8]) -> Cow<'_, [u8]> {
     let message = ambiguous::screened(message);
+    // A key can be written otherwise only with escapes of this form.
     if let Ok(text) = std::str::from_utf8(&message)
-        && text.contains("requestedSchema")
+        && (text.contains("requestedSchema") || text.contains("\\u"))
         && let Ok(mut asked) = serde_json::from_str(text)
+        && form_secrets::mark(&mut asked)
     {
-        form_secrets::mark(&mut asked);
         return asked.to_string().into_bytes().into();
     }
     message
@@ -462,6 +463,21 @@ fn prompt_messages(message: Value) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_field_for_a_secret_is_marked_however_the_keys_are_written() {
+        for key in ["requestedSchema", "requested\\u0053chema"] {
+            let asked = format!(
+                r#"{{"id": 1, "method": "elicitation/create", "params": {{"message": "Sign in", "{key}": {{"type": "object", "properties": {{"x": {{"type": "string", "writeOnly": true}}}}}}}}}}"#
+            );
+            let read: Value =
+                serde_json::from_slice(&screened(asked.as_bytes())).unwrap_or_default();
+            let title = read.pointer("/params/requestedSchema/properties/x/title");
+            assert!(title.is_some(), "{read}");
+        }
+        let plain = br#"{"id": 1, "result": {"text": "\u0053"}}"#;
+        assert_eq!(&*screened(plain), plain);
+    }
 
     #[test]
     fn whatever_a_server_sends_it_reads_or_is_no_known_kind() {
