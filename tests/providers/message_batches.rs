@@ -478,14 +478,14 @@ impl Kept {
         let has_ended = self.status == "ended";
         let (all, none) = (self.requests.len(), 0);
         let (processing, succeeded) = if has_ended { (none, all) } else { (all, none) };
-        let time = |is_so: bool| is_so.then_some(self.made);
+        let time = |is_so: bool| is_so.then_some(self.made.to_string());
         let results = format!(
             "http://elsewhere.invalid/v1/messages/batches/{}/results",
             self.id
         );
         json!({"id": self.id, "type": "message_batch", "processing_status": self.status,
             "request_counts": {"processing": processing, "succeeded": succeeded, "errored": 0, "canceled": 0, "expired": 0},
-            "ended_at": time(has_ended), "created_at": self.made, "expires_at": self.made,
+            "ended_at": time(has_ended), "created_at": self.made.to_string(), "expires_at": self.made.to_string(),
             "cancel_initiated_at": time(self.is_cancelled), "archived_at": time(self.is_archived),
             "results_url": self.results.as_ref().map(|_| results)})
     }
