@@ -478,7 +478,7 @@ impl Kept {
         let has_ended = self.status == "ended";
         let (all, none) = (self.requests.len(), 0);
         let (processing, succeeded) = if has_ended { (none, all) } else { (all, none) };
-        let time = |is_so: bool| is_so.then_some(self.made.to_string());
+        let time = |is_so: bool| is_so.then(|| self.made.to_string());
         let results = format!(
             "http://elsewhere.invalid/v1/messages/batches/{}/results",
             self.id
