@@ -34,7 +34,7 @@ const USUAL: [&str; 4] = ["authorization", "cookie", "cookies", "bearer"];
 /// Schemes of addresses that a browser must not open.
 const SCHEMES: [&str; 6] = ["javascript", "vbscript", "data", "file", "blob", "about"];
 
-/// What a field takes.
+/// The values that a field takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Takes {
     YesOrNo,

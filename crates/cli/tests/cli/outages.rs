@@ -15,7 +15,10 @@ fn a_served_run_sleeps_while_its_provider_is_down_and_asks_no_sooner_after_a_kil
     let desk = desk(&address);
     let failed = desk.run(&["run", "team.yaml", "hello", "--store", "other.db"]);
     let failed = failed.exits(1).err;
-    assert!(failed.contains("down for maintenance"), "{failed}");
+    assert!(
+        failed.contains("asks to be left alone for 600 s"),
+        "{failed}"
+    );
     asked.recv().unwrap();
 
     let to = free();
