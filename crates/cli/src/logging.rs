@@ -69,7 +69,7 @@ fn usual(style: &Style) -> &'static str {
         (Some(_), ..) => "debug",
         (None, 2.., _) => "info,ghostlight=debug,ghostlight_actors=debug",
         (None, _, true) => "error",
-        // What only the author of a tool can mend is not news for those who use the tool.
+        // Users of a tool need no warnings about faults that only its author can mend.
         _ => "warn,ghostlight_actors::blocking=off",
     }
 }

@@ -112,7 +112,7 @@ fn awaited(cx: &OperationContext) -> Option<InputDigest> {
     Some(recorded.map_or_else(|| cx.digest.clone(), |call| call.identity.digest.clone()))
 }
 
-/// What an earlier incarnation spent on the call, as far as it is recorded.
+/// The consumption of the call in an earlier incarnation, as far as it is recorded.
 fn before(cx: &OperationContext) -> Option<Retry> {
     let machine = cx.leg.machine();
     machine.recorded(cx.id)?.retry.as_deref().copied()
@@ -123,7 +123,7 @@ struct Asking {
     call: Arc<ModelCall>,
     /// The answers that came since it was suspended first.
     answers: Vec<String>,
-    /// What was spent on it when it was paused last.
+    /// Its consumption before its last pause.
     before: Option<Retry>,
     ports: Arc<dyn Ports>,
     leg: Arc<Leg>,

@@ -56,7 +56,7 @@ async fn rows_of_a_server_are_indexed_followed_and_never_changed() {
     assert_eq!(found(&pages, "poured").await, ["1"]);
     assert!(found(&pages, "oiled chains").await.is_empty());
 
-    // What would change something is refused, however it is written, and so is what is no query of two columns.
+    // A statement that changes something is refused in every spelling, and so is a query without two columns.
     for (select, reason) in [
         (
             "DELETE FROM pages RETURNING id, body",

@@ -1,8 +1,8 @@
 //! Optimisers: searches for better texts of a team.
 //!
 //! A search is ordinary durable work. Each try is a cell, each proposal a run, and all random choices follow from the
-//! suite: started again it reads what is recorded, and continues where it was. What it finds is a [`Patch`], which a person
-//! reads and applies.
+//! suite: started again it reads what is recorded, and continues where it was. It finds a [`Patch`], which a person reads
+//! and applies.
 
 mod combining;
 mod demonstrating;
