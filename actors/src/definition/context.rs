@@ -378,7 +378,7 @@ impl Default for Compact {
 pub struct CompactRule {
     /// The arguments whose values are replaced, such as the content of a file that was written.
     pub arguments: Vec<String>,
-    /// The text in the place of a result; the result stays when this is left out. `{tool}` is
+    /// The text that replaces a result; the result stays when this is left out. `{tool}` is
     /// the tool's name, and `{path}` the argument `path` of the call, on one line and shortened.
     pub result: Option<String>,
 }
