@@ -120,14 +120,22 @@ pub enum Incoming {
     },
 }
 
+/// Takes the response to a request, before the line after it is read.
+type Heard = Box<dyn FnOnce(Result<Value, RpcError>) + Send>;
+
 /// The requests that wait for their responses; `None` once the connection is closed.
-type Waiting = Mutex<Option<HashMap<u64, oneshot::Sender<Result<Value, RpcError>>>>>;
+type Waiting = Mutex<Option<HashMap<u64, Heard>>>;
 
 /// The other side of a connection. Clones speak to the same one.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Peer(Arc<Ends>);
 
-#[derive(Debug)]
+impl std::fmt::Debug for Peer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Peer").finish_non_exhaustive()
+    }
+}
+
 struct Ends {
     outgoing: mpsc::Sender<Vec<u8>>,
     waiting: Waiting,
@@ -157,10 +165,29 @@ impl Peer {
         method: &str,
         params: &impl Serialize,
     ) -> Result<T, RequestError> {
+        let result = self.request_then(method, params, |_| ()).await?;
+        serde_json::from_value(result).map_err(|error| RequestError::Unreadable(error.to_string()))
+    }
+
+    /// Sends a request and waits for its result as [`Peer::request`] does. `then` sees the result before the other side's
+    /// next message is read, so what depends on the order of messages is done there.
+    pub(crate) async fn request_then(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+        then: impl FnOnce(&Value) + Send + 'static,
+    ) -> Result<Value, RequestError> {
         let id = self.0.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
+        let heard: Heard = Box::new(move |result| {
+            if let Ok(result) = &result {
+                then(result);
+            }
+            // The request may be forgotten meanwhile.
+            let _ = answer.send(result);
+        });
         match &mut *self.0.waiting.lock() {
-            Some(waiting) => waiting.insert(id, answer),
+            Some(waiting) => waiting.insert(id, heard),
             None => return Err(RequestError::Closed),
         };
         let _forgets = Forgets(&self.0.waiting, id);
@@ -169,8 +196,7 @@ impl Peer {
             .await
             .map_err(|Closed| RequestError::Closed)?;
         let result = answered.await.map_err(|_| RequestError::Closed)?;
-        let result = result.map_err(RequestError::Refused)?;
-        serde_json::from_value(result).map_err(|error| RequestError::Unreadable(error.to_string()))
+        result.map_err(RequestError::Refused)
     }
 
     /// Sends a notification.
@@ -203,9 +229,10 @@ impl Peer {
 
     fn answered(&self, id: u64, result: Result<Value, RpcError>) {
         let mut waiting = self.0.waiting.lock();
-        if let Some(waiting) = waiting.as_mut().and_then(|waiting| waiting.remove(&id)) {
-            // The request may be forgotten meanwhile.
-            let _ = waiting.send(result);
+        let heard = waiting.as_mut().and_then(|waiting| waiting.remove(&id));
+        drop(waiting);
+        if let Some(heard) = heard {
+            heard(result);
         }
     }
 

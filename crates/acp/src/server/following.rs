@@ -9,10 +9,11 @@ use ghostlight_actors::{
     session::{LoggedTurn, SessionLog},
     vocabulary::{OperationId, RunId, RunResult, Spent, StopReason as Stopped},
 };
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::{Client, failed, prompting::response};
+use super::{Client, GoesOn, failed, prompting::response};
 use crate::{
     protocol::{
         Chunk, ContentBlock, PermissionOutcome, PermissionResponse, PromptResponse, StopReason,
@@ -162,11 +163,13 @@ impl Client {
             return;
         }
         let (client, run) = (self.clone(), followed.run().clone());
+        let shown = CancellationToken::new();
         let mut followers = self.followers.lock();
         while followers.try_join_next().is_some() {}
         let follower = followers.spawn({
-            let id = id.to_owned();
+            let (id, ends) = (id.to_owned(), shown.clone().drop_guard());
             async move {
+                let _ends = ends;
                 // Without a prompt nobody waits for the end, but its reason can be said.
                 if let Err(error) = client.follow(&id, followed).await {
                     let _ = client.say(&id, &error.message).await;
@@ -176,15 +179,31 @@ impl Client {
                 }
             }
         });
-        open.goes_on = Some((run, follower));
+        open.goes_on = Some(GoesOn {
+            run,
+            follower,
+            shown,
+        });
+    }
+
+    /// Waits until an earlier run of the session is shown to its end, so that the texts of two are not mixed.
+    pub(super) async fn earlier_shown(&self, id: &str) {
+        let shown = {
+            let sessions = self.sessions.lock();
+            let earlier = sessions.get(id).and_then(|open| open.goes_on.as_ref());
+            earlier.map(|earlier| earlier.shown.clone())
+        };
+        if let Some(shown) = shown {
+            shown.cancelled().await;
+        }
     }
 
     /// Ends the task that shows this run, because a prompt waits for it from now on.
     pub(super) fn take_over(&self, id: &str, run: &Run) {
         if let Some(open) = self.sessions.lock().get_mut(id)
-            && let Some((_, follower)) = open.goes_on.take_if(|(known, _)| known.id() == run.id())
+            && let Some(known) = open.goes_on.take_if(|known| known.run.id() == run.id())
         {
-            follower.abort();
+            known.follower.abort();
         }
     }
 
@@ -213,7 +232,6 @@ impl Client {
                     match permission {
                         // An answer that comes too late changes nothing.
                         Permission::Given(value) => {
-                            self.given.lock().insert((asked.run, asked.operation));
                             let asker = self.served.system.run(asked.run);
                             let _ = asker.answer(asked.operation, value).await;
                         }
@@ -267,20 +285,35 @@ impl Client {
         let over = CancellationToken::new();
         let key = (asked.run, asked.operation);
         asking.open.insert(key, over.clone().drop_guard());
-        let peer = self.peer.clone();
+        let (peer, given) = (self.peer.clone(), self.given.clone());
         asking.requests.push(Box::pin(async move {
-            let answer = tokio::select! {
+            let permission_of = move |response: &Value| {
+                let outcome = PermissionResponse::deserialize(response).map(|read| read.outcome);
+                match outcome {
+                    Ok(PermissionOutcome::Selected { option_id }) => {
+                        let chosen = option_id.parse::<usize>().ok();
+                        let chosen = chosen.and_then(|place| values.get(place)).cloned();
+                        chosen.map_or(Permission::Impossible, Permission::Given)
+                    }
+                    Ok(PermissionOutcome::Cancelled) => Permission::Withheld,
+                    Err(_) => Permission::Impossible,
+                }
+            };
+            // A prompt that comes right after the answer is a new turn, and no second answer.
+            let answers = permission_of.clone();
+            let note = move |response: &Value| {
+                if let Permission::Given(_) = answers(response) {
+                    given.lock().insert(key);
+                }
+            };
+            let response = tokio::select! {
                 biased;
                 () = over.cancelled() => return (asked, Permission::Over),
-                answer = peer.request::<PermissionResponse>("session/request_permission", &request) => answer,
+                response = peer.request_then("session/request_permission", &request, note) => response,
             };
-            let permission = match answer.map(|answer| answer.outcome) {
-                Ok(PermissionOutcome::Selected { option_id }) => {
-                    let chosen = option_id.parse::<usize>().ok();
-                    let chosen = chosen.and_then(|place| values.get(place)).cloned();
-                    chosen.map_or(Permission::Impossible, Permission::Given)
-                }
-                Ok(PermissionOutcome::Cancelled) | Err(RequestError::Closed) => Permission::Withheld,
+            let permission = match response {
+                Ok(response) => permission_of(&response),
+                Err(RequestError::Closed) => Permission::Withheld,
                 Err(_) => Permission::Impossible,
             };
             (asked, permission)

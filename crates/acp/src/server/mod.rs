@@ -104,7 +104,7 @@ impl AcpServer {
             peer,
             sessions: Mutex::default(),
             followers: Mutex::default(),
-            given: Mutex::default(),
+            given: Arc::default(),
         });
         let _connected = Connected(client.clone());
         // Dropped at the end, which ends the requests that are under way, and with them no run.
@@ -151,7 +151,7 @@ struct Client {
     /// The tasks that show how runs go on that no prompt waits for.
     followers: Mutex<JoinSet<()>>,
     /// The questions that this client has answered and that their runs have not closed yet.
-    given: Mutex<HashSet<(RunId, OperationId)>>,
+    given: Arc<Mutex<HashSet<(RunId, OperationId)>>>,
 }
 
 /// A connection. Its end ends the tasks that show something.
@@ -170,8 +170,17 @@ struct Open {
     dry_run: bool,
     /// The prompt that is under way.
     prompt: Option<CancellationToken>,
-    /// The run that continues without a prompt, and the task that shows it.
-    goes_on: Option<(Run, AbortHandle)>,
+    goes_on: Option<GoesOn>,
+}
+
+/// A run that continues without a prompt.
+#[derive(Debug)]
+struct GoesOn {
+    run: Run,
+    /// The task that shows it.
+    follower: AbortHandle,
+    /// Cancelled when that task has shown all of it.
+    shown: CancellationToken,
 }
 
 /// A request that is admitted.
@@ -250,7 +259,7 @@ impl Client {
             if let Some(prompt) = &open.prompt {
                 prompt.cancel();
             }
-            open.goes_on.as_ref().map(|(run, _)| run.clone())
+            open.goes_on.as_ref().map(|known| known.run.clone())
         };
         if let Some(run) = goes_on {
             self.followers.lock().spawn(async move {

@@ -84,8 +84,10 @@ impl Client {
         text: &str,
         cancel: &CancellationToken,
     ) -> Result<Option<PromptResponse>, RpcError> {
+        // Taken first: a question that is closed meanwhile is in neither.
+        let given = self.given.lock().clone();
         let (reader, position, _) = self.caught_up(run).await?;
-        let is_new = |asked: &&Asked| !self.given.lock().contains(&(asked.run, asked.operation));
+        let is_new = |asked: &&Asked| !given.contains(&(asked.run, asked.operation));
         let Some(asked) = reader.open().iter().find(is_new).cloned() else {
             let mut events = run.events().recorded().after(position);
             let next = events.next().await.transpose();
@@ -128,9 +130,13 @@ impl Client {
             }
             std::future::pending().await
         };
+        let shown = async {
+            self.earlier_shown(id).await;
+            self.follow(id, followed).await
+        };
         tokio::select! {
             biased;
-            ended = self.follow(id, followed) => ended,
+            ended = shown => ended,
             error = cancelling => Err(error),
         }
     }

@@ -102,6 +102,29 @@ async fn an_editor_that_cannot_ask_is_told_the_question_and_answers_in_words() {
     assert_eq!((desk.sent.load(SeqCst), desk.runs().await), (1, 1));
 }
 
+/// A task that shows how the run goes on hears the answer at its own time, so this is tried many times over threads.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_prompt_right_after_an_answer_is_a_new_turn() {
+    let desk = Desk::new().await;
+    for round in 1..=50 {
+        let editor = desk.editor().await;
+        let session = editor.begin().await;
+        let _left = editor.prompts(&session, "send_approved it");
+        editor.until(|editor| editor.asked().len() == 1).await;
+        drop(editor);
+        let editor = desk.editor().await;
+        editor.open("session/load", &session).await.unwrap();
+        editor.until(|editor| editor.asked().len() == 1).await;
+        let allowed = json!({ "outcome": { "outcome": "selected", "optionId": "0" } });
+        // The first request of the other side.
+        editor.peer.respond(&json!(1), Ok(allowed)).await.unwrap();
+        let ended = editor.prompt(&session, "thank you").await.unwrap();
+        let said = texts(&editor.updates(&session));
+        assert!(said.ends_with("You said thank you."), "{said:?} {ended}");
+        assert_eq!(desk.sent.load(SeqCst), round);
+    }
+}
+
 #[tokio::test]
 async fn a_question_that_is_answered_elsewhere_holds_up_nobody() {
     let desk = Desk::by_hand().await;
