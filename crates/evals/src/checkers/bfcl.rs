@@ -1,5 +1,5 @@
 //! The checker of the Berkeley Function Calling Leaderboard for single turns: the functions that were called, with their
-//! arguments, against the possible answers.
+//! arguments, against the possible answers; and where an agent remembers or searches the web, what it said.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::{
     languages::{Language, java, javascript},
     python::{Type, equal, type_of},
+    questions,
 };
 use crate::{
     recording::Recording,
@@ -15,7 +16,8 @@ use crate::{
     suite::Sample,
 };
 
-/// BFCL's check of the calls of a sample that its form of data made.
+/// BFCL's check of a sample that its form of data made: of its calls, or in the categories of memory and of the web's search
+/// of its answer.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -36,6 +38,25 @@ impl BfclScorer {
     }
 }
 
+/// Whether what counts in a category is the answer, and not the calls on the way to it.
+pub(crate) fn is_answered(category: &str) -> bool {
+    ["memory", "web_search"]
+        .iter()
+        .any(|name| category.starts_with(name))
+}
+
+fn answered(recording: &Recording, sample: &Sample) -> Score {
+    let Some(answer) = recording.answer() else {
+        return Score::fail("there is no answer");
+    };
+    let possible = sample.expected.as_ref().and_then(Value::as_array);
+    let mut possible = possible.into_iter().flatten().filter_map(Value::as_str);
+    match possible.find(|possible| questions::bfcl(answer, possible)) {
+        Some(found) => Score::pass(format!("the answer contains {found:?}")),
+        None => Score::fail("the answer contains none of those that are expected"),
+    }
+}
+
 impl Scorer for BfclScorer {
     fn name(&self) -> &str {
         &self.name
@@ -43,6 +64,9 @@ impl Scorer for BfclScorer {
 
     fn score(&self, recording: &Recording, sample: &Sample) -> Score {
         let category = sample.metadata.get("category").and_then(Value::as_str);
+        if category.is_some_and(is_answered) {
+            return answered(recording, sample);
+        }
         let functions = sample.metadata.get("functions").and_then(Value::as_array);
         let (Some(category), Some(functions)) = (category, functions) else {
             return Score::fail("the sample is none of BFCL's: it names no category and functions");

@@ -8,6 +8,19 @@ use serde_json::Value;
 /// The digits of all scripts. `None` cannot happen: the pattern is a constant.
 static DIGIT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{Nd}$").ok());
 
+/// What `\w` finds. `None` cannot happen here either.
+static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{L}\p{N}_]$").ok());
+
+/// Whether `\w` finds this character.
+pub(super) fn is_word(c: char) -> bool {
+    is_in(&WORD, c)
+}
+
+fn is_in(class: &Option<Regex>, c: char) -> bool {
+    let class = class.as_ref();
+    class.is_some_and(|class| class.is_match(c.encode_utf8(&mut [0; 4])))
+}
+
 /// Whether `str.isspace` holds.
 pub(super) fn is_space(c: char) -> bool {
     c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c)
@@ -19,10 +32,7 @@ fn digit(c: char) -> Option<char> {
     if c.is_ascii() {
         return c.is_ascii_digit().then_some(c);
     }
-    let is_digit = |c: char| {
-        let digit = DIGIT.as_ref();
-        digit.is_some_and(|digit| digit.is_match(c.encode_utf8(&mut [0; 4])))
-    };
+    let is_digit = |c: char| is_in(&DIGIT, c);
     if !is_digit(c) {
         return None;
     }

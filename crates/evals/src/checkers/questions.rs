@@ -1,6 +1,6 @@
-//! The checkers of GAIA and GSM8K.
+//! The checkers of GAIA, of GSM8K, and of BFCL's questions for agents.
 
-use super::python::{float, is_space};
+use super::python::{float, is_space, is_word};
 
 /// The mark before the answer in the form that GAIA's prompt asks for.
 const FINAL: &str = "final answer:";
@@ -58,6 +58,29 @@ fn folded(text: &str) -> String {
 fn plain(text: &str) -> String {
     let text = folded(text);
     text.chars().filter(|c| !c.is_ascii_punctuation()).collect()
+}
+
+/// BFCL's check of an answer to a question about what an agent remembers or finds: one of the possible answers is in it, as
+/// whole words.
+pub(crate) fn bfcl(answer: &str, possible: &str) -> bool {
+    let standard = |text: &str| {
+        let is_kept = |c: &char| !",./-_*^()".contains(*c);
+        let kept: String = text.chars().filter(is_kept).collect();
+        kept.to_lowercase().replace('\'', "\"")
+    };
+    let (answer, possible) = (standard(answer), standard(possible));
+    // Whether a word begins or ends at this place, which a place beside a mark such as `$` is not.
+    let is_edge = |place: usize| {
+        let (before, after) = answer.split_at(place);
+        let is_in_word = |c: Option<char>| c.is_some_and(is_word);
+        is_in_word(before.chars().next_back()) != is_in_word(after.chars().next())
+    };
+    let mut places = answer.char_indices().map(|(place, _)| place);
+    let is_at = |place: usize| {
+        let end = place + possible.len();
+        answer[place..].starts_with(&possible) && is_edge(place) && is_edge(end)
+    };
+    places.any(is_at) || is_at(answer.len())
 }
 
 /// The final number of an answer to a question of GSM8K: the one behind the last `####`, or else the last one.
@@ -134,6 +157,34 @@ mod tests {
                 gaia(answer, expected),
                 passes,
                 "{answer:?} for {expected:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn bfcl_looks_for_an_answer_as_the_official_checker_does() {
+        for (answer, possible, passes) in [
+            ("It is Seattle.", "seattle", true),
+            ("On April 1,2024", "april 1, 2024", true),
+            ("It costs 2017 euro", "17", false),
+            ("seventeen", "seven", false),
+            ("Yoon Dong-Sup", "Yoon Dongsup", true),
+            ("It's O'Connell", "O\"Connell", true),
+            ("xa a a", "a a", true),
+            ("\u{10c}SSR", "\u{10d}ssr", true),
+            // No word begins before a mark, unless one stands there already.
+            ("It costs $49.99", "$49.99", false),
+            ("It costs US$49.99", "$49.99", true),
+            ("a_b", "b", false),
+            ("a (b) c", "b", true),
+            ("anything", "", true),
+            ("", "", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(
+                bfcl(answer, possible),
+                passes,
+                "{answer:?} for {possible:?}"
             );
         }
     }

@@ -128,6 +128,37 @@ fn bfcl_has_its_functions_and_the_answers_beside_it() {
 }
 
 #[test]
+fn bfcl_has_questions_whose_answers_are_remembered_or_found() {
+    let questions = concat!(
+        r#"{"id": "memory_0-customer-0", "question": [[{"role": "user", "content": "My name?"}]], "involved_classes": ["MemoryAPI"], "scenario": "customer"}"#,
+        "\n",
+        r#"{"id": "web_search_0", "question": [[{"role": "user", "content": "Who?"}]], "involved_classes": ["WebSearchAPI"]}"#,
+        "\n",
+        r#"{"id": "web_search_1", "question": [[{"role": "user", "content": "Where?"}]], "involved_classes": ["WebSearchAPI"]}"#,
+    );
+    let answers = concat!(
+        r#"{"id": "memory_0-customer-0", "ground_truth": ["Michael"], "source": "My name is Michael."}"#,
+        "\n",
+        r#"{"id": "web_search_0", "ground_truth": ["Ann", "Anna"]}"#,
+    );
+    let found = read(
+        |name| spec(json!({ "bfcl": name })),
+        &[
+            ("BFCL.json", questions),
+            ("possible_answer/BFCL.json", answers),
+        ],
+    );
+    let [remembered, found_there] = found.samples.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(remembered.tags, ["memory", "customer"]);
+    assert_eq!(remembered.expected, Some(json!(["Michael"])));
+    assert_eq!(found_there.metadata["category"], "web_search");
+    assert!(found_there.tools.is_empty());
+    assert!(found.left_out[0].to_string().contains("no answer"));
+}
+
+#[test]
 fn tau2_has_the_calls_of_its_agent_alone() {
     let tasks = json!([
         { "id": "3", "user_scenario": { "persona": null, "instructions": {

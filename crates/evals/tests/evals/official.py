@@ -170,6 +170,36 @@ for questions in sorted(data.glob("BFCL_v4_*.json")):
             write(kind="bfcl", id=entry["id"], category=category, functions=entry["function"],
                   expected=truth, calls=calls, verdict=verdict)
 
+# Of memory and the web's search only what is said counts.
+from bfcl_eval.eval_checker.agentic_eval.agentic_checker import agentic_checker  # noqa: E402
+
+marks = [" ", "", "$", "(", "'", "_", "-", ". ", ", ", "\n", "x", "7", "\u00e9", "\u0301", "\u0966", "\u2167", "\u20ac"]
+
+
+def said(possible):
+    answer = draw.choice(possible)
+    how = draw.randrange(8)
+    if how == 0:
+        answer = answer.upper()
+    elif how == 1:
+        answer = answer.replace(" ", draw.choice(marks))
+    elif how == 2:
+        place = draw.randrange(len(answer) + 1)
+        answer = answer[:place] + draw.choice(marks) + answer[place:]
+    elif how == 3:
+        answer = answer[: draw.randrange(len(answer) + 1)]
+    elif how == 4:
+        answer = answer.replace(",", "").replace(".", "") + " " + answer
+    return f"It is {draw.choice(marks)}{answer}{draw.choice(marks)}, I think."
+
+
+for category in ["memory", "web_search"]:
+    for row in map(json.loads, (data / "possible_answer" / f"BFCL_v4_{category}.json").open()):
+        truth = row["ground_truth"]
+        for answer in [truth[0], f"The answer: {truth[-1]}."] + [said(truth) for _ in range(40)]:
+            verdict = bool(agentic_checker(answer, truth)["valid"])
+            write(kind="bfcl", id=row["id"], category=category, functions=[], expected=truth, calls=[], answer=answer, verdict=verdict)
+
 # The scorer of GAIA is the official one; the library around it is not needed.
 for name in ["inspect_ai", "inspect_ai.scorer", "inspect_ai.solver"]:
     module = types.ModuleType(name)

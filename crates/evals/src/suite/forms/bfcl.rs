@@ -8,7 +8,10 @@ use std::{
 use serde_json::{Map, Value, json};
 
 use super::text;
-use crate::suite::{OfferedTool, Sample};
+use crate::{
+    checkers::bfcl::is_answered,
+    suite::{OfferedTool, Sample},
+};
 
 /// The answers of a file, by the ids of their questions.
 pub(in crate::suite) type Answers = HashMap<String, Value>;
@@ -42,7 +45,11 @@ pub(in crate::suite) fn sample(
         .filter_map(|message| message["content"].as_str())
         .collect();
     let functions = fields.get("function").and_then(Value::as_array);
-    let functions = functions.ok_or("it has no list \"function\"")?;
+    let functions = match functions {
+        // The team has tools of its own for these.
+        None if is_answered(category) => &Vec::new(),
+        functions => functions.ok_or("it has no list \"function\"")?,
+    };
     let mut sample = Sample::new(id, said.join("\n\n"));
     for function in functions {
         sample
@@ -63,6 +70,9 @@ pub(in crate::suite) fn sample(
     let metadata = &mut sample.metadata;
     metadata.insert("category".to_owned(), category.into());
     metadata.insert("functions".to_owned(), functions.clone().into());
+    if let Some(scenario) = fields.get("scenario").and_then(Value::as_str) {
+        sample.tags.push(scenario.to_owned());
+    }
     Ok(sample)
 }
 
