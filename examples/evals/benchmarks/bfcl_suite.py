@@ -1,15 +1,19 @@
-"""The multi-turn categories of BFCL v4 as an evaluation: it writes the files, serves the tools, and checks what was called.
+"""The multi-turn and memory categories of BFCL v4 as an evaluation: it writes the files, serves the tools, and checks what was
+called.
 
     bfcl_suite.py write CATEGORY FOLDER    writes CATEGORY.yaml, its team and its samples
     bfcl_suite.py serve CATEGORY           serves the tools over standard streams (MCP), with a world for each session
     bfcl_suite.py score CATEGORY           reads a cell as JSON and prints its score
 
-A category is `base`, `miss_param` or `long_context`; `miss_func` is checked, and not written, because its conversations hold a
-tool back until a later turn. The worlds (a file system, a car, a stock broker and five more) are the package's own; whether a
+A category is `base`, `miss_param`, `long_context`, `memory_kv` or `memory_rec_sum`; `miss_func` is checked, and not written,
+because its conversations hold a tool back until a later turn. Of a memory two evaluations are written. First `CATEGORY-before.yaml`
+has the conversations in which the agent may keep what it hears, one after the other; then `CATEGORY.yaml` asks for it, with
+the memory that they left. Where the benchmark shows a part of the memory to the model unasked, it is to be read by a tool here.
+The worlds (a file system, a car, a stock broker and five more) are the package's own; whether a
 cell is right is decided here, by the benchmark's rule: after each turn the worlds must be as after the expected calls, and
 what these say must have been said. The benchmark offers a conversation the tools of its own worlds, and a written suite those
 of all: so its share of right cells is no entry for the leaderboard. It needs `bfcl-eval` 2026.3.23 without its
-dependencies, and `mpmath`.
+dependencies, and `mpmath`, for `memory_kv` also `rank-bm25`.
 """
 
 import argparse
@@ -22,6 +26,7 @@ import json
 import os
 import re
 import sys
+import types
 from pathlib import Path
 
 import worlds
@@ -51,15 +56,19 @@ class World:
 
     def __init__(self, entry):
         self.instances, self.methods = {}, {}
-        long = "long_context" in entry["id"]
         for name in entry["involved_classes"]:
             made = getattr(importlib.import_module(backends().CLASS_FILE_PATH_MAPPING[name]), name)()
-            if name not in backends().STATELESS_CLASSES:
-                made._load_scenario(copy.deepcopy(entry["initial_config"].get(name, {})), long_context=long)
+            self.load(name, made, entry)
             self.instances[name] = made
             for method in dir(made):
                 if not method.startswith("_") and callable(getattr(made, method)):
                     self.methods[method] = getattr(made, method)
+
+    @staticmethod
+    def load(name, made, entry):
+        if name not in backends().STATELESS_CLASSES:
+            begin = copy.deepcopy(entry["initial_config"].get(name, {}))
+            made._load_scenario(begin, long_context="long_context" in entry["id"])
 
     def run(self, tool, arguments, places=()):
         """The text of a call's result, and whether it is an error."""
@@ -80,6 +89,90 @@ class World:
 
     def state(self, name):
         return {key: value for key, value in vars(self.instances[name]).items() if not key.startswith("_")}
+
+
+class Memory(World):
+    """A memory as earlier conversations left it; what is kept in one of these is there in the next."""
+
+    PARTS = ("core_memory", "archival_memory", "memory")
+
+    def __init__(self, entry, begun, left):
+        """`begun` is the file of the memory as it was at the beginning of this session, and `left` that of the latest one."""
+        if not begun.exists():
+            begun.write_bytes(left.read_bytes() if left.exists() else b"{}")
+        self.begin, self.left = json.loads(begun.read_text()), left if "prereq" in entry["id"] else None
+        super().__init__(entry)
+
+    def load(self, name, made, entry):
+        vars(made).update(self.begin)
+
+    def run(self, tool, arguments, places=()):
+        said = super().run(tool, arguments, places)
+        if self.left:
+            (made,) = self.instances.values()
+            new = self.left.with_suffix(".new")
+            new.write_text(json.dumps({part: value for part, value in vars(made).items() if part in self.PARTS}))
+            new.replace(self.left)
+        return said
+
+
+class MemorySuite:
+    """The questions about what was said before, and the conversations in which it was said."""
+
+    def __init__(self, category):
+        self.backend = f"MemoryAPI_{category.removeprefix('memory_')}"
+        # The package's own files of memories are not used, and what would write them need not be there.
+        for name, members in {
+            "overrides": {"final": lambda method: method},
+            "bfcl_eval.utils": dict.fromkeys(
+                ["get_directory_structure_by_id", "is_first_memory_prereq_entry", "is_memory_prereq"]
+            ),
+        }.items():
+            sys.modules[name] = types.ModuleType(name)
+            sys.modules[name].__dict__.update(members)
+        before = sorted((data() / "memory_prereq_conversation").glob("*.json"))
+        self.before = [entry for path in before for entry in lines(path)]
+        self.questions = lines(data() / "BFCL_v4_memory.json")
+        self.truth = {one["id"]: one for one in lines(data() / "possible_answer" / "BFCL_v4_memory.json")}
+        self.entries = {one["id"]: one | {"involved_classes": [self.backend]} for one in self.before + self.questions}
+
+    def tools(self):
+        return shown(data() / "multi_turn_func_doc" / backends().MULTI_TURN_FUNC_DOC_FILE_MAPPING[self.backend])
+
+    def begin(self, session, state):
+        team, _, sample, *_ = session.split("/")
+        entry = self.entries[sample]
+        folder, plain = Path(state), re.sub(r"[^\w+-]", "_", session)
+        return Memory(entry, folder / f"{plain}-begun.json", folder / f"{team}-{entry['scenario']}-left.json")
+
+    @staticmethod
+    def said(entry):
+        settings = importlib.import_module("bfcl_eval.constants.default_prompts").MEMORY_AGENT_SETTINGS
+        turns = [" ".join(said["content"] for said in turn) for turn in entry["question"]]
+        return [f"{settings[entry['scenario']]}\n\n{turns[0]}", *turns[1:]]
+
+    def samples(self):
+        for entry in self.questions:
+            truth = self.truth[entry["id"]]
+            told = {"category": "memory", "source": truth["source"]}
+            yield {
+                "id": entry["id"],
+                "input": self.said(entry)[0],
+                "expected": truth["ground_truth"],
+                "tags": [entry["scenario"]],
+                "metadata": told,
+            }
+
+    def samples_before(self):
+        for entry in self.before:
+            yield {"id": entry["id"], "turns": self.said(entry), "tags": [entry["scenario"]]}
+
+
+def shown(*files):
+    """The tools of these files, each once."""
+    found = {tool["name"]: tool for file in files for tool in lines(file)}
+    shown = lambda tool: {"name": tool["name"], "description": tool["description"], "inputSchema": schema(tool["parameters"])}
+    return [shown(tool) for tool in found.values()]
 
 
 def expected(text):
@@ -118,9 +211,10 @@ class Suite:
         """All tools of the category, each once."""
         names = sorted({name for entry in self.entries.values() for name in entry["involved_classes"]})
         files = [backends().MULTI_TURN_FUNC_DOC_FILE_MAPPING[name] for name in names]
-        found = {tool["name"]: tool for file in files for tool in lines(data() / "multi_turn_func_doc" / file)}
-        shown = lambda tool: {"name": tool["name"], "description": tool["description"], "inputSchema": schema(tool["parameters"])}
-        return [shown(tool) for tool in found.values()]
+        return shown(*(data() / "multi_turn_func_doc" / file for file in files))
+
+    def begin(self, session, _):
+        return World(self.entries[session.split("/")[2]])
 
     def samples(self):
         for name, entry in self.entries.items():
@@ -153,28 +247,42 @@ def schema(described):
 def main():
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("act", choices=["write", "serve", "score"])
-    reader.add_argument("category", choices=["base", "miss_func", "miss_param", "long_context"])
+    reader.add_argument("category", choices=["base", "miss_func", "miss_param", "long_context", "memory_kv", "memory_rec_sum"])
     reader.add_argument("folder", nargs="?")
     reader.add_argument("--state", help="the folder in which `serve` keeps the calls of each session")
     given = reader.parse_args()
-    if given.act == "write" and given.category == "miss_func":
+    category, is_memory = given.category, given.category.startswith("memory")
+    if given.act == "write" and category == "miss_func":
         reader.error("miss_func is not written: its conversations hold a tool back until a later turn")
-    suite = Suite(given.category)
+    if given.act == "score" and is_memory:
+        reader.error("what is remembered is scored by `bfcl: {}`")
+    suite = MemorySuite(category) if is_memory else Suite(category)
     if given.act == "score":
-        worlds.score(suite.score)
-    elif given.act == "serve":
-        begin = lambda session: World(suite.entries[re.search(r"multi_turn_\w+_\d+", session).group()])
-        worlds.serve("bfcl", suite.tools(), begin, World.run, given.state)
-    else:
-        me = [sys.executable, os.path.abspath(__file__)]
-        team = {
-            "name": f"bfcl-{given.category}",
-            "mcp": {"world": {"command": [*me, "serve", given.category]}},
-            "agent": {"name": "assistant", "instructions": "Do what the user asks, by your tools.", "tools": ["world"], "max_steps": 20},
+        return worlds.score(suite.score)
+    if given.act == "serve":
+        begin = lambda session: suite.begin(session, given.state)
+        return worlds.serve("bfcl", suite.tools(), begin, lambda world, *call: world.run(*call), given.state)
+    me, folder = [sys.executable, os.path.abspath(__file__)], Path(given.folder)
+    told = "Do what the user asks, by your tools."
+    if is_memory:
+        told = "Your tools are a memory that lasts from one conversation to the next. Keep what matters, and look there before you answer."
+    team = {
+        "name": f"bfcl-{category}",
+        "mcp": {"world": {"command": [*me, "serve", category]}},
+        "agent": {"name": "assistant", "instructions": told, "tools": ["world"], "max_steps": 20},
+    }
+    checker = {"command": {"name": "right", "run": [*me, "score", category], "timeout_ms": 60_000}}
+    evaluation = {"evaluation": f"bfcl-{category}", "scorers": [{"bfcl": {}} if is_memory else checker]}
+    worlds.write(folder, category, team, evaluation, suite.samples())
+    if is_memory:
+        before = evaluation | {
+            "evaluation": f"bfcl-{category}-before",
+            "data": [{"file": f"{category}-before.jsonl"}],
+            "concurrency": 1,
+            "scorers": [{"consumed": {"tool_calls": 1_000}}],
         }
-        checker = {"command": {"name": "right", "run": [*me, "score", given.category], "timeout_ms": 60_000}}
-        evaluation = {"evaluation": f"bfcl-{given.category}", "scorers": [checker]}
-        worlds.write(Path(given.folder), given.category, team, evaluation, suite.samples())
+        (folder / f"{category}-before.yaml").write_text(json.dumps(before, indent=1) + "\n")
+        (folder / f"{category}-before.jsonl").write_text("".join(json.dumps(one) + "\n" for one in suite.samples_before()))
 
 
 if __name__ == "__main__":
