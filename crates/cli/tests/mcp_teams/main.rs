@@ -14,6 +14,8 @@ mod bfcl;
 mod dojo;
 mod foreign_clients;
 #[cfg(feature = "full")]
+mod household;
+#[cfg(feature = "full")]
 mod over_http;
 #[path = "../../../mcp/tests/mcp/peer.rs"]
 #[allow(dead_code)]
