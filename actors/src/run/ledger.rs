@@ -83,15 +83,24 @@ impl Ledger {
         self.allowance().left(resource)
     }
 
-    /// The budget of a child: its part of the remaining budget, and no more than requested.
-    pub(crate) fn grant(&self, wanted: &Budget, part: Part) -> Budget {
+    /// The budget of a child that begins beside this many calls of each kind: its part of the remaining budget, and no
+    /// more than requested.
+    pub(crate) fn grant(
+        &self,
+        wanted: &Budget,
+        part: Part,
+        under_way: impl Fn(Resource) -> u64,
+    ) -> Budget {
         Budget::from_bounds(|resource| {
-            let granted = self.left(resource).map(|left| match part {
-                Part::Equal(parts) => left.div_ceil(parts.max(1)),
-                Part::Percent(percent) => {
-                    let bound = self.bounds.bound(resource).unwrap_or(0);
-                    let share = u128::from(bound) * u128::from(percent) / 100;
-                    left.min(u64::try_from(share).unwrap_or(u64::MAX))
+            let granted = self.left(resource).map(|left| {
+                let left = left.saturating_sub(under_way(resource));
+                match part {
+                    Part::Equal(parts) => left.div_ceil(parts.max(1)),
+                    Part::Percent(percent) => {
+                        let bound = self.bounds.bound(resource).unwrap_or(0);
+                        let share = u128::from(bound) * u128::from(percent) / 100;
+                        left.min(u64::try_from(share).unwrap_or(u64::MAX))
+                    }
                 }
             });
             wanted.bound(resource).into_iter().chain(granted).min()

@@ -47,7 +47,7 @@ fn what_is_left_is_divided_to_the_last_unit() {
         let mut ledger = books(bounded(left, 0));
         let mut granted = Vec::new();
         for child in 0..parts {
-            let budget = ledger.grant(&Budget::default(), Part::Equal(parts - child));
+            let budget = ledger.grant(&Budget::default(), Part::Equal(parts - child), |_| 0);
             granted.push(budget.model_calls.unwrap());
             ledger.reserve(operation(child as u32), budget);
         }
@@ -61,13 +61,13 @@ fn what_is_left_is_divided_to_the_last_unit() {
 fn a_share_is_one_of_the_whole_and_never_more_than_is_left() {
     let mut ledger = books(bounded(10, 1000));
     ledger.charge(model_call(100));
-    let half = ledger.grant(&Budget::default(), Part::Percent(50));
+    let half = ledger.grant(&Budget::default(), Part::Percent(50), |_| 0);
     assert_eq!((half.model_calls, half.tokens), (Some(5), Some(500)));
     ledger.reserve(operation(0), half);
-    let rest = ledger.grant(&Budget::default(), Part::Percent(50));
+    let rest = ledger.grant(&Budget::default(), Part::Percent(50), |_| 0);
     assert_eq!((rest.model_calls, rest.tokens), (Some(4), Some(400)));
     let wanted = bounded(1, 9999);
-    let narrow = ledger.grant(&wanted, Part::Percent(100));
+    let narrow = ledger.grant(&wanted, Part::Percent(100), |_| 0);
     assert_eq!((narrow.model_calls, narrow.tokens), (Some(1), Some(400)));
     assert_eq!(narrow.tool_calls, None, "what has no bound has none below");
 }
@@ -236,7 +236,7 @@ impl Tree {
             return;
         }
         let Some(node) = self.live(place) else { return };
-        let budget = node.ledger.grant(&Budget::default(), part);
+        let budget = node.ledger.grant(&Budget::default(), part, |_| 0);
         let noted = if given { Noted::Given } else { Noted::Reserved };
         node.note(noted(op, budget));
         let parent = (!given).then_some((place, op));

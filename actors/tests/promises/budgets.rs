@@ -166,6 +166,26 @@ async fn what_is_left_is_divided_among_children_that_begin_together() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_child_gets_nothing_of_what_calls_under_way_beside_it_consume() {
+    let stage = Stage::new();
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let said = cx.model(cx.model_request(cx.conversation()));
+        let (said, done) = futures_util::join!(said, cx.delegate("worker", "go"));
+        said?;
+        Ok(Outcome::answer(format!(
+            "{} {}",
+            done?.text,
+            left(&cx).await?
+        )))
+    });
+    let model = always().delay(Duration::from_secs(1));
+    let system = stage.start_with(boss.agent(greedy()), model.clone()).await;
+    let run = go(&system, "boss", calls(3)).await;
+    assert_eq!(text(&run).await, "2 0");
+    assert_eq!(model.calls(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_a_child_leaves_returns_and_what_is_reserved_is_not_there() {
     let stage = Stage::new();
     let modest = Agent::from_fn("worker", |cx: RunContext| async move {

@@ -277,7 +277,8 @@ impl Driver {
             return;
         }
         self.record_start(leg, op, Begun::Child(run));
-        let budget = self.ledger.grant(&start.start.budget, part);
+        let under_way = |resource| leg.machine().consuming(resource);
+        let budget = self.ledger.grant(&start.start.budget, part, under_way);
         self.record_terms(op, budget, policy, run);
         let mut first = RunStart::clone(&start.start);
         (first.budget, first.at) = (budget, self.journal.now());
