@@ -451,6 +451,8 @@ impl RunMachine {
         (resource, reckon): (Option<Resource>, Reckon),
         cancelled: CancellationToken,
     ) {
+        let before = self.recorded(op).and_then(|call| call.retry.as_ref());
+        let lost = before.map(|before| before.usage).unwrap_or_default();
         if let Some(Operation { stage, .. }) = self.operations.get_mut(&op) {
             *stage = Stage::UnderWay(Call {
                 identity,
@@ -459,7 +461,7 @@ impl RunMachine {
                 reckon,
                 progress: Progress::Begun,
                 once: false,
-                lost: Usage::default(),
+                lost,
                 items: Vec::new(),
                 unsaved: None,
                 conflicts: 0,

@@ -40,6 +40,7 @@ mod error_texts;
 mod escalation;
 mod events;
 mod expired_approvals;
+mod failed_attempts;
 mod failing_looks;
 mod fairness;
 mod falling_asleep;

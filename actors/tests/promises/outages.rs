@@ -230,10 +230,10 @@ async fn agents_that_a_server_sends_away_together_do_not_come_back_together() {
     assert!(*last - *first > Duration::from_secs(5), "{back:?}");
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 
 /// One whose runs wait for their provider for so long, half a minute to one between two attempts.
-fn patient(patience: Duration) -> Stage {
+pub(crate) fn patient(patience: Duration) -> Stage {
     let mut stage = Stage::alone();
     stage.limits.linger = Duration::from_secs(5);
     let gateway = &mut stage.limits.gateway;

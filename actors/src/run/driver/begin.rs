@@ -46,47 +46,46 @@ impl Driver {
             let Some((op, asked)) = next else {
                 break;
             };
+            let begun = leg.begun(op);
             // Past the deadline nothing new starts. A child that exists must still be known, so
             // that it can be ended.
-            if overdue && !matches!(leg.begun(op), Some(Begun::Child(_))) {
+            if overdue && !matches!(begun, Some(Begun::Child(_))) {
                 continue;
             }
-            let over = match asked.resource {
-                Some(resource) => self.over_budget(leg, resource),
-                // An operation that has begun must be known, so that it can come to its end.
-                None => self.full().filter(|_| leg.begun(op).is_none()),
+            // An operation that has begun comes to its end. Only a model whose provider was down would be asked once more.
+            let over = match begun {
+                None | Some(Begun::Retry(_)) => self.over_budget(leg, asked.resource),
+                Some(_) => None,
             };
             if let Some(over) = over {
                 let message = format!("{}", StopReason::BudgetExhausted(over));
                 let error = OperationError::new(ErrorKind::Budget(over), message);
+                // Nothing is charged for a call that was never made.
+                let resource = asked.resource.filter(|_| begun.is_some());
+                let books = (resource, asked.operation.reckon);
                 let mut machine = leg.machine();
-                let reckon = asked.operation.reckon;
-                machine.begin(op, asked.identity, (None, reckon), CancellationToken::new());
+                machine.begin(op, asked.identity, books, CancellationToken::new());
                 machine.ready(op, Box::new(|| Err(error)));
                 continue;
             }
-            self.begin(leg, op, asked);
+            self.begin(leg, op, asked, begun);
         }
     }
 
-    /// `Some` when the journal has as many entries as it may have.
-    fn full(&self) -> Option<Resource> {
-        (self.journal.entries() >= self.max_entries).then_some(Resource::Entries)
-    }
-
-    fn over_budget(&self, leg: &Leg, resource: Resource) -> Option<Resource> {
-        if let Some(full) = self.full() {
-            return Some(full);
+    /// The bound that forbids an operation which consumes one of this resource.
+    fn over_budget(&self, leg: &Leg, resource: Option<Resource>) -> Option<Resource> {
+        if self.journal.entries() >= self.max_entries {
+            return Some(Resource::Entries);
         }
+        let resource = resource?;
         // Calls that are under way count as made.
         self.ledger
             .exhausted(resource, leg.machine().consuming(resource))
     }
 
-    fn begin(&mut self, leg: &Arc<Leg>, op: OperationId, asked: ToBegin) {
+    fn begin(&mut self, leg: &Arc<Leg>, op: OperationId, asked: ToBegin, started: Option<Begun>) {
         self.commands.begins_after(self.journal.entries());
         let cancelled = self.cancelled.child_token();
-        let started = leg.begun(op);
         let cx = OperationContext {
             id: op,
             run: leg.run,

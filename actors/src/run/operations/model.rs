@@ -68,9 +68,6 @@ impl Operation for CallModel {
             Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };
         let (started, before) = (cx.started.clone(), before(&cx));
-        if let Some(before) = &before {
-            cx.leg.lost(cx.id, before.usage);
-        }
         let call = ModelCall {
             run: cx.run,
             root: cx.start().root,

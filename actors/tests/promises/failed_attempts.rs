@@ -1,0 +1,104 @@
+//! The consumption of failed attempts at a model call is charged, whatever becomes of the call.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::Run,
+    contract::ModelError,
+    run::{Agent, RunContext},
+    session::Turn,
+    testing::ScriptedModel,
+    vocabulary::{
+        Budget, Effect, Entry, ErrorKind, Message, ModelRequest, ModelResponse, Outcome, Spent,
+        Transcript, Usage,
+    },
+};
+
+use crate::{
+    outages::{MINUTE, patient},
+    stage::{Stage, ask, call, pause, text},
+};
+
+fn consumed(input_tokens: u64) -> Usage {
+    Usage {
+        input_tokens,
+        ..Usage::default()
+    }
+}
+
+fn down() -> ModelError {
+    let error = ModelError::new(ErrorKind::Model, "no server").retryable();
+    error.usage(consumed(10))
+}
+
+fn answer(tokens: u64) -> ModelResponse {
+    let mut response = ModelResponse::text("hello");
+    response.usage = consumed(tokens);
+    response
+}
+
+/// What the run has spent at its end: model calls, and tokens of requests.
+async fn spent(stage: &Stage, run: &Run) -> (u64, u64) {
+    let entries = stage.entries(run.id()).await;
+    let Some(Entry::RunEnded(end)) = entries.last() else {
+        panic!("it has not ended");
+    };
+    let Spent {
+        model_calls, usage, ..
+    } = end.spent();
+    (model_calls, usage.input_tokens)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_charged_whose_budget_is_used_up_while_it_waits_for_its_provider() {
+    let stage = patient(60 * MINUTE);
+    let model = ScriptedModel::from_fn(|request, _| {
+        let said = request.conversation.messages();
+        match said[0].content().as_str() {
+            "first" => Err(down()),
+            _ => Ok(answer(100)),
+        }
+    });
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let request = |text: &str| ModelRequest::new(Transcript::from_iter([Message::user(text)]));
+        let first = cx.model(request("first"));
+        let second = async {
+            cx.sleep(Duration::from_secs(10)).await?;
+            cx.model(request("second")).await
+        };
+        let (first, second) = futures_util::join!(first, second);
+        second?;
+        Ok(Outcome::answer(format!("{:?}", first.unwrap_err().kind())))
+    });
+    let system = stage.start_with(agent, model.clone()).await;
+    let budget = Budget {
+        tokens: Some(50),
+        ..Budget::default()
+    };
+    let turn = Turn::text("go").budget(budget);
+    let run = system.session("a", "s").send(turn).await.unwrap();
+    assert_eq!(text(&run).await, "Some(Budget(Tokens))");
+    assert_eq!(model.calls(), 2, "it is asked no more");
+    assert_eq!(spent(&stage, &run).await, (2, 110));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_began_comes_to_its_end_though_the_journal_is_full() {
+    let mut stage = Stage::new();
+    let payer = |stage: &Stage| {
+        let agent = Agent::from_fn("payer", |cx: RunContext| async move {
+            let paid = cx.tool_unasked(call("1", "pay")).await?;
+            Ok(Outcome::answer(format!("{:?}", paid.status)))
+        });
+        agent.tool(stage.tool("pay", Effect::Once, 60_000))
+    };
+    let system = stage.start(payer(&stage)).await;
+    let run = ask(&system, "payer", "go").await.id();
+    pause(1_000).await;
+    let entries = stage.entries(run).await;
+    stage.crash(&system).await;
+    stage.limits.max_entries = entries.len() as u64;
+    let system = stage.start(payer(&stage)).await;
+    // It may have been paid, so it is not told as a call that was never made.
+    assert_eq!(text(&system.run(run)).await, "Unknown");
+}
