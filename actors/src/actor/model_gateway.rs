@@ -178,8 +178,8 @@ impl ModelGateway {
         }
         Carried::alone(Box::pin(async move {
             match calls.join(&manner).await {
-                Some(answer) => answer,
-                None => calls.carry(manner, answer).await,
+                Some(answer) if !is_outdone(&answer.end, &before) => answer,
+                _ => calls.carry(manner, answer).await,
             }
         }))
     }
@@ -370,6 +370,11 @@ impl Drop for Answering<'_> {
             false => self.previews.observers.answer_dropped(run, operation),
         }
     }
+}
+
+/// Whether the call waited again after this end: another process carried the run meanwhile.
+fn is_outdone(end: &ModelEnd, before: &Retry) -> bool {
+    matches!(end, ModelEnd::Paused(wait) if wait.tries <= before.tries)
 }
 
 /// The failure of a call after this many attempts. `longest` is the bound on the server's pauses,

@@ -1,13 +1,19 @@
 //! The consumption of failed attempts at a model call is charged, whatever becomes of the call.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
-    actor::Run,
-    contract::ModelError,
+    actor::{Run, System},
+    contract::{Model, ModelContext, ModelError},
     run::{Agent, RunContext},
     session::Turn,
-    testing::ScriptedModel,
+    testing::{ScriptedModel, kill_run},
     vocabulary::{
         Budget, Effect, Entry, ErrorKind, Message, ModelRequest, ModelResponse, Outcome, Spent,
         Transcript, Usage,
@@ -15,7 +21,7 @@ use ghostlight_actors::{
 };
 
 use crate::{
-    outages::{MINUTE, patient},
+    outages::{MINUTE, patient, waits},
     stage::{Stage, ask, call, pause, text},
 };
 
@@ -101,4 +107,62 @@ async fn a_call_that_began_comes_to_its_end_though_the_journal_is_full() {
     let system = stage.start(payer(&stage)).await;
     // It may have been paid, so it is not told as a call that was never made.
     assert_eq!(text(&system.run(run)).await, "Unknown");
+}
+
+/// Fails four times in all processes together, and the first time only after half a minute.
+#[derive(Clone, Default)]
+struct FailsFourTimes(Arc<AtomicU32>);
+
+impl Model for FailsFourTimes {
+    async fn respond(&self, _: ModelRequest, _: ModelContext) -> Result<ModelResponse, ModelError> {
+        match self.0.fetch_add(1, SeqCst) {
+            0 => {
+                tokio::time::sleep(MINUTE / 2).await;
+                Err(down())
+            }
+            1..=3 => Err(down()),
+            _ => Ok(answer(10)),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_that_another_process_has_outdone_is_not_recorded_again() {
+    let stage = patient(60 * MINUTE);
+    let model = FailsFourTimes::default();
+    let start = async |stage: &Stage| {
+        let agent = Agent::from_fn("a", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.think().await?.content()))
+        });
+        let builder = System::builder(stage.store.clone())
+            .options(stage.limits)
+            .clock(stage.clock.clone());
+        let builder = builder.model("default", model.clone());
+        let system = builder.team(agent.into_team().unwrap()).start();
+        system.await.unwrap()
+    };
+    let first = start(&stage).await;
+    let run = ask(&first, "a", "go").await.id();
+    pause(1_000).await;
+    let mut other = patient(60 * MINUTE);
+    (other.store, other.clock) = (stage.store.another_process(), stage.clock.clone());
+    let second = start(&other).await;
+    second.resume(run, true).await.unwrap();
+    pause(1_000).await;
+    // The first process does not know yet that it has lost the run, and keeps its call.
+    assert!(kill_run(&first, run));
+    while waits(&other, run).await.len() < 2 {
+        pause(1_000).await;
+    }
+    other.crash(&second).await;
+    let run = first.resume(run, true).await.unwrap();
+    assert_eq!(text(&run).await, "hello");
+    let tries: Vec<u32> = waits(&stage, run.id())
+        .await
+        .iter()
+        .map(|wait| wait.tries)
+        .collect();
+    assert_eq!(tries, [1, 2, 3]);
+    // What the first process asked for in vain is known to nobody.
+    assert_eq!(spent(&stage, &run).await, (1, 40));
 }

@@ -243,7 +243,7 @@ pub(crate) fn patient(patience: Duration) -> Stage {
 }
 
 /// The waits for a provider that the run has recorded.
-async fn waits(stage: &Stage, run: RunId) -> Vec<Retry> {
+pub(crate) async fn waits(stage: &Stage, run: RunId) -> Vec<Retry> {
     let entries = stage.entries(run).await.into_iter();
     let wait = |entry| match entry {
         Entry::Started {
