@@ -230,14 +230,14 @@ impl ModelGateway {
             let error = match outcome {
                 Ok(mut response) => {
                     response.attempts = attempt;
-                    response.usage += spent.usage;
+                    response.usage += attempts.lost();
                     response.latency_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
                     return ModelEnd::Over(response);
                 }
                 Err(error) => error,
             };
             spent.tries += 1;
-            spent.usage += error.usage;
+            spent.usage = call.loses(attempts, error.usage);
             let patience = self.options.patience.saturating_sub(took);
             let over = error.exhausted || spent.tries >= self.options.attempts;
             let longest = self.options.max_retry_after.max(patience);
@@ -325,10 +325,15 @@ impl ModelGateway {
             let message = format!("the model {model:?} panicked");
             Err(ModelError::new(ErrorKind::Panicked, message))
         });
-        if let Ok(response) = &mut answer
-            && response.message.tool_calls().nth(1).is_some()
-        {
-            Arc::make_mut(&mut response.message).drop_repeated_calls();
+        match &mut answer {
+            Ok(response) if response.message.tool_calls().nth(1).is_some() => {
+                Arc::make_mut(&mut response.message).drop_repeated_calls();
+            }
+            Ok(_) => {}
+            // Taken: an interceptor may try again without a word of this failure.
+            Err(error) => {
+                call.loses(attempts, std::mem::take(&mut error.usage));
+            }
         }
         answer
     }

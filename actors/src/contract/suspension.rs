@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::{BoxFuture, Clock, ItemBody, MailboxItem, StoreHandle};
-use crate::vocabulary::{ModelTicket, OperationError, Retry, RunId, Timestamp};
+use crate::vocabulary::{ModelTicket, OperationError, Retry, RunId, Timestamp, Usage};
 
 /// The surroundings of a System's parts.
 pub(crate) trait Surroundings: fmt::Debug + Send + Sync + 'static {
@@ -103,6 +103,8 @@ pub(crate) trait SuspendableCall: Send + Sync + 'static {
 pub(crate) struct Attempts {
     /// How many have begun.
     begun: AtomicU32,
+    /// The consumption of those that failed.
+    lost: Mutex<Usage>,
     /// The call, if it can wait for hours.
     call: Option<Arc<dyn SuspendableCall>>,
     answers: Mutex<Answers>,
@@ -124,6 +126,7 @@ impl Attempts {
     ) -> Self {
         Self {
             begun: AtomicU32::new(before.attempts),
+            lost: Mutex::new(before.usage),
             call,
             answers: Mutex::new(Answers {
                 left: answers.into_iter(),
@@ -145,6 +148,18 @@ impl Attempts {
     /// How many have begun.
     pub(crate) fn begun(&self) -> u32 {
         self.begun.load(Ordering::Relaxed)
+    }
+
+    /// The consumption of those that failed.
+    pub(crate) fn lost(&self) -> Usage {
+        *self.lost.lock()
+    }
+
+    /// Adds the consumption of one that failed, and returns that of all.
+    pub(crate) fn lose(&self, usage: Usage) -> Usage {
+        let mut lost = self.lost.lock();
+        *lost += usage;
+        *lost
     }
 
     /// How many answers they have taken.

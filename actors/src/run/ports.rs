@@ -1,14 +1,18 @@
 //! The requests of a run to the world. Actors answer them, or tests.
 
-use std::{any::Any, sync::Arc};
+use std::{
+    any::Any,
+    sync::{Arc, Weak},
+};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Carried, InputDigest, ModelCode, RunSender, ToolCode};
+use super::{Carried, InputDigest, ModelCode, RunSender, ToolCode, leg::Leg};
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Change, Committed, Credential, Emission, Entropy, ModelHost,
-        Origin, PreviewSink, StateSlot, StoreError, Surroundings, SuspendableCall, ToolState,
+        Append, Attempts, Batch, BoxFuture, Change, Committed, Credential, Emission, Entropy,
+        ModelHost, Origin, PreviewSink, StateSlot, StoreError, Surroundings, SuspendableCall,
+        ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -164,6 +168,8 @@ pub(crate) struct ModelCall {
     pub host: ModelHost,
     /// The digest of the request that waits for answers; `None` where the call may not be suspended.
     pub awaited: Option<InputDigest>,
+    /// The leg that asks, unless it is gone.
+    pub leg: Weak<Leg>,
 }
 
 impl ModelCall {
@@ -171,6 +177,16 @@ impl ModelCall {
     pub(crate) fn suspendable(self: &Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
         let call: Arc<dyn SuspendableCall> = self.clone();
         self.awaited.is_some().then_some(call)
+    }
+
+    /// Adds the consumption of a failed attempt, which is charged even if the call is cancelled before the next. Returns
+    /// that of all of them.
+    pub(crate) fn loses(&self, attempts: &Attempts, usage: Usage) -> Usage {
+        let lost = attempts.lose(usage);
+        if let Some(leg) = self.leg.upgrade() {
+            leg.lost(self.operation, lost);
+        }
+        lost
     }
 }
 

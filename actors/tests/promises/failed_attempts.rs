@@ -10,7 +10,7 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, System},
-    contract::{Model, ModelContext, ModelError},
+    contract::{Interceptor, Model, ModelContext, ModelError, NextModel},
     run::{Agent, RunContext},
     session::Turn,
     testing::{ScriptedModel, kill_run},
@@ -21,8 +21,8 @@ use ghostlight_actors::{
 };
 
 use crate::{
-    outages::{MINUTE, patient, waits},
-    stage::{Stage, ask, call, pause, text},
+    outages::{MINUTE, hurrying, patient, waits},
+    stage::{Stage, ask, call, outcome, pause, text},
 };
 
 fn consumed(input_tokens: u64) -> Usage {
@@ -165,4 +165,69 @@ async fn a_wait_that_another_process_has_outdone_is_not_recorded_again() {
     assert_eq!(tries, [1, 2, 3]);
     // What the first process asked for in vain is known to nobody.
     assert_eq!(spent(&stage, &run).await, (1, 40));
+}
+
+/// Asks again after a minute, twice at most.
+struct Repeating;
+
+impl Interceptor for Repeating {
+    async fn model(
+        &self,
+        request: ModelRequest,
+        cx: ModelContext,
+        next: NextModel<'_>,
+    ) -> Result<ModelResponse, ModelError> {
+        for _ in 0..2 {
+            if let Ok(response) = next.respond(request.clone(), cx.clone()).await {
+                return Ok(response);
+            }
+            next.pause(MINUTE).await;
+        }
+        next.respond(request, cx).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_attempts_are_charged_with_a_call_that_ends_between_or_after_them() {
+    for is_repeated in [false, true] {
+        for end in ["cancelled", "dropped", "late", "answered"] {
+            let mut stage = patient(Duration::ZERO);
+            // The run stays awake between two attempts.
+            stage.limits.linger = 60 * MINUTE;
+            let model = ScriptedModel::from_fn(|_, number| match number {
+                0 | 1 => Err(down()),
+                _ => Ok(answer(10)),
+            });
+            let most = match end {
+                "dropped" => Duration::from_secs(20),
+                _ => 60 * MINUTE,
+            };
+            let agent = Agent::from_fn("a", move |cx: RunContext| hurrying(cx, most));
+            let builder = System::builder(stage.store.clone())
+                .options(stage.limits)
+                .clock(stage.clock.clone());
+            let mut builder = builder.model("default", model.clone());
+            if is_repeated {
+                builder = builder.intercept(Repeating);
+            }
+            let system = builder.team(agent.into_team().unwrap()).start();
+            let system = system.await.unwrap();
+            let budget = Budget {
+                wall_time_ms: (end == "late").then_some(20_000),
+                ..Budget::default()
+            };
+            let turn = Turn::text("go").budget(budget);
+            let run = system.session("a", "s").send(turn).await.unwrap();
+            pause(5_000).await;
+            if end == "cancelled" {
+                assert!(run.cancel("enough").await.unwrap());
+            }
+            outcome(&run).await;
+            let attempts = if end == "answered" { 3 } else { 1 };
+            assert_eq!(model.calls(), attempts);
+            let spent = spent(&stage, &run).await;
+            let place = format!("{end}, repeated by an interceptor: {is_repeated}");
+            assert_eq!(spent, (1, 10 * attempts as u64), "{place}");
+        }
+    }
 }

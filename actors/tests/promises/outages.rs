@@ -498,7 +498,7 @@ async fn killed_at_any_commit_a_call_that_waits_for_its_provider_is_charged_once
 }
 
 /// Waits for its model no longer than this.
-async fn hurrying(cx: RunContext, most: Duration) -> Result<Outcome, AgentError> {
+pub(crate) async fn hurrying(cx: RunContext, most: Duration) -> Result<Outcome, AgentError> {
     match cx.timeout(most, cx.think()).await {
         Ok(said) => Ok(Outcome::answer(said?.content())),
         Err(_) => Ok(Outcome::answer("late")),

@@ -80,6 +80,7 @@ impl Operation for CallModel {
             code,
             cancelled: cx.cancelled,
             host: ModelHost::new(cx.ports.clone()),
+            leg: Arc::downgrade(&cx.leg),
         };
         let asking = Asking {
             call: Arc::new(call),
