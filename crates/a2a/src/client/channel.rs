@@ -16,7 +16,7 @@ use tonic::{
 
 use super::{ClientError, ClientOptions, ClientOptionsError, exchange::MAX_BYTES};
 use crate::{
-    grpc::{Codec, error_of, path},
+    grpc::{Codec, UnreadError, error_of, path},
     protocol::{Method, ProtocolError, VERSION, VERSION_HEADER},
 };
 
@@ -139,9 +139,13 @@ async fn in_time<T>(
     called.unwrap_or_else(|_| Err(ClientError::Lost(format!("nothing came for {time:?}"))))
 }
 
-/// The error of a status. One with a cause is of the connection; any other is what the agent says.
+/// The error of a status. One with a cause is of an answer that does not read, or of the connection; any other is what the agent
+/// says.
 pub(super) fn error(status: &Status) -> ClientError {
     let mut cause = status.source();
+    if let Some(unread) = cause.and_then(|cause| cause.downcast_ref::<UnreadError>()) {
+        return ClientError::Malformed(unread.to_string());
+    }
     if cause.is_some() {
         let mut text = "the connection failed".to_owned();
         let mut was_sent = true;
@@ -172,5 +176,20 @@ fn told(text: &str) -> String {
     match text {
         "" => "it does not say why".to_owned(),
         text => super::exchange::shown(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_does_not_read_is_no_refusal_of_the_agent() {
+        let status = Status::from_error(Box::new(UnreadError::of("a stands twice")));
+        let unread = error(&status);
+        assert!(matches!(&unread, ClientError::Malformed(text) if text == "a stands twice"));
+        // What the agent was asked for may have been done.
+        assert!(unread.was_sent());
+        assert!(!error(&Status::invalid_argument("no")).was_sent());
     }
 }

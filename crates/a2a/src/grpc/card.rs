@@ -1,11 +1,9 @@
 //! The card of an agent, as a message of `a2a.proto`.
 
-use std::collections::BTreeMap;
-
 use prost::Message;
 use serde::{Deserialize, Serialize};
 
-use super::value::Struct;
+use super::value::{Struct, entry, map};
 
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -24,8 +22,9 @@ pub(super) struct Card {
     documentation_url: Option<String>,
     #[prost(message, required, tag = "7")]
     capabilities: Capabilities,
-    #[prost(btree_map = "string, message", tag = "8")]
-    security_schemes: BTreeMap<String, SecurityScheme>,
+    #[prost(message, repeated, tag = "8")]
+    #[serde(with = "map")]
+    security_schemes: Vec<NamedScheme>,
     #[prost(message, repeated, tag = "9")]
     security_requirements: Vec<SecurityRequirement>,
     #[prost(string, repeated, tag = "10")]
@@ -128,9 +127,12 @@ struct Signature {
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 #[serde(default)]
 struct SecurityRequirement {
-    #[prost(btree_map = "string, message", tag = "1")]
-    schemes: BTreeMap<String, Texts>,
+    #[prost(message, repeated, tag = "1")]
+    #[serde(with = "map")]
+    schemes: Vec<NamedTexts>,
 }
+
+entry!(NamedTexts, Texts);
 
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
 #[serde(default)]
@@ -138,6 +140,8 @@ struct Texts {
     #[prost(string, repeated, tag = "1")]
     list: Vec<String>,
 }
+
+entry!(NamedScheme, SecurityScheme);
 
 /// A way to authenticate: one of its members. OAuth 2 is left out: no server of ours offers its flows.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]

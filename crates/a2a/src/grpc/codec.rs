@@ -18,7 +18,7 @@ use crate::protocol::Method;
 struct Shape {
     check: fn(&Value) -> Result<(), Status>,
     write: fn(Value, &mut EncodeBuf<'_>) -> Result<(), Status>,
-    read: fn(&mut DecodeBuf<'_>) -> Result<Value, Status>,
+    read: fn(&mut DecodeBuf<'_>) -> Result<Value, UnreadError>,
 }
 
 impl Shape {
@@ -30,8 +30,8 @@ impl Shape {
                 message.encode(to).map_err(unfit)
             },
             read: |from| {
-                let message = T::decode(from).map_err(unfit)?;
-                serde_json::to_value(message).map_err(unfit)
+                let message = T::decode(from).map_err(UnreadError::of)?;
+                serde_json::to_value(message).map_err(UnreadError::of)
             },
         }
     }
@@ -68,11 +68,24 @@ fn unfit(error: impl fmt::Display) -> Status {
     Status::invalid_argument(format!("the message does not fit the protocol: {error}"))
 }
 
+/// A message that does not fit the protocol. The cause of a status that an answer gets which does not read, so that it is not
+/// taken for the agent's refusal.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UnreadError(String);
+
+impl UnreadError {
+    pub(crate) fn of(error: impl fmt::Display) -> Self {
+        Self(error.to_string())
+    }
+}
+
 /// The codec of a method: its parameters and results are those that JSON-RPC has, and messages of `a2a.proto` on the wire.
 #[derive(Clone, Copy)]
 pub struct Codec {
     written: Shape,
     read: Shape,
+    unread: fn(UnreadError) -> Status,
 }
 
 impl Codec {
@@ -81,6 +94,7 @@ impl Codec {
         Self {
             written: Shape::of_request(method),
             read: Shape::of_answer(method),
+            unread: |error| Status::from_error(Box::new(error)),
         }
     }
 
@@ -97,6 +111,7 @@ impl Codec {
         Self {
             written: Shape::of_answer(method),
             read: Shape::of_request(method),
+            unread: unfit,
         }
     }
 }
@@ -136,7 +151,7 @@ impl Decoder for Codec {
     type Error = Status;
 
     fn decode(&mut self, from: &mut DecodeBuf<'_>) -> Result<Option<Value>, Status> {
-        (self.read.read)(from).map(Some)
+        (self.read.read)(from).map(Some).map_err(self.unread)
     }
 }
 
@@ -224,6 +239,33 @@ mod tests {
             let artifact = Artifact { artifact_id: id.clone(), parts, ..Artifact::default() };
             Task { id, context_id, status, artifacts: vec![artifact], history, metadata }
         }
+    }
+
+    #[test]
+    fn a_map_that_names_something_twice_does_not_read() {
+        // What stands twice on the wire is one message with all entries of both.
+        fn twice<M>(one: &Value) -> serde_json::Result<Value>
+        where
+            M: Message + Default + Serialize + DeserializeOwned,
+        {
+            let message: M = serde_json::from_value(one.clone()).unwrap();
+            let bytes = message.encode_to_vec();
+            assert!(serde_json::to_value(M::decode(bytes.as_slice()).unwrap()).is_ok());
+            let both = [bytes.as_slice(), bytes.as_slice()].concat();
+            serde_json::to_value(M::decode(both.as_slice()).unwrap())
+        }
+        let read = [
+            twice::<wire::SendMessage>(&json!({ "metadata": { "a": 1 } })),
+            twice::<wire::Task>(&json!({ "metadata": { "b": { "a": [] } } })),
+            twice::<Card>(&json!({ "securitySchemes": { "a": {} } })),
+        ];
+        for (read, name) in read.into_iter().zip(["a", "b", "a"]) {
+            let error = read.unwrap_err().to_string();
+            assert_eq!(error, format!("{name} stands twice in one object"));
+        }
+        // The same name in two objects is two.
+        let parts = json!({ "message": { "parts": [{ "metadata": { "a": 1 } }] } });
+        assert!(twice::<wire::SendMessage>(&parts).is_ok());
     }
 
     proptest! {

@@ -10,6 +10,7 @@ mod value;
 mod wire;
 
 pub use codec::Codec;
+pub(crate) use codec::UnreadError;
 pub use status::{error_of, status_of};
 
 use crate::protocol::Method;

@@ -1,25 +1,107 @@
 //! The well-known types of Protocol Buffers that the protocol uses: JSON values and points in time.
 
-use std::collections::BTreeMap;
-
 use prost::{Message, Oneof};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
-use serde_json::{Map, Number, Value as Json};
+use serde_json::{Map, Value as Json};
 
 /// The whole numbers below this are exact as floating-point numbers, and are shown without a fraction.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// `google.protobuf.Struct`.
-#[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
-#[serde(from = "Map<String, Json>", into = "Map<String, Json>")]
-pub(super) struct Struct {
-    #[prost(btree_map = "string, message", tag = "1")]
-    fields: BTreeMap<String, Value>,
+/// An entry of a map. On the wire a map is the list of its entries, in which a name may stand twice.
+pub(super) trait Entry {
+    type Value;
+
+    fn new(name: String, value: Self::Value) -> Self;
+
+    fn parts(&self) -> (&str, Option<&Self::Value>);
 }
 
-/// `google.protobuf.Value`.
+/// Declares an entry of a map from texts to messages.
+macro_rules! entry {
+    ($name:ident, $value:ty) => {
+        #[derive(Clone, PartialEq, prost::Message)]
+        struct $name {
+            #[prost(string, tag = "1")]
+            name: String,
+            #[prost(message, optional, tag = "2")]
+            value: Option<$value>,
+        }
+
+        impl $crate::grpc::value::Entry for $name {
+            type Value = $value;
+
+            fn new(name: String, value: $value) -> Self {
+                let value = Some(value);
+                Self { name, value }
+            }
+
+            fn parts(&self) -> (&str, Option<&$value>) {
+                (&self.name, self.value.as_ref())
+            }
+        }
+    };
+}
+pub(super) use entry;
+
+/// A list of entries, which is an object in JSON. One that has a name twice cannot be written, as it does not read where it
+/// comes as JSON: readers differ in which of the two values counts.
+pub(super) mod map {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use ghostlight_actors::safety::printable_line;
+    use serde::{
+        Deserialize, Deserializer, Serialize, Serializer,
+        ser::{Error as _, SerializeMap as _},
+    };
+
+    use super::Entry;
+
+    pub(crate) fn serialize<E, S: Serializer>(of: &[E], to: S) -> Result<S::Ok, S::Error>
+    where
+        E: Entry<Value: Serialize + Default>,
+    {
+        let (mut map, mut names) = (to.serialize_map(Some(of.len()))?, BTreeSet::new());
+        for (name, value) in of.iter().map(Entry::parts) {
+            if !names.insert(name) {
+                let name = printable_line(name, 64);
+                return Err(S::Error::custom(format!(
+                    "{name} stands twice in one object"
+                )));
+            }
+            match value {
+                Some(value) => map.serialize_entry(name, value)?,
+                None => map.serialize_entry(name, &E::Value::default())?,
+            }
+        }
+        map.end()
+    }
+
+    pub(crate) fn deserialize<'de, E, D: Deserializer<'de>>(from: D) -> Result<Vec<E>, D::Error>
+    where
+        E: Entry<Value: Deserialize<'de>>,
+    {
+        let map = BTreeMap::<String, E::Value>::deserialize(from)?;
+        Ok(map
+            .into_iter()
+            .map(|(name, value)| E::new(name, value))
+            .collect())
+    }
+}
+
+/// `google.protobuf.Struct`.
 #[derive(Clone, PartialEq, Message, Serialize, Deserialize)]
-#[serde(from = "Json", into = "Json")]
+#[serde(transparent)]
+pub(super) struct Struct {
+    #[prost(message, repeated, tag = "1")]
+    #[serde(with = "map")]
+    fields: Vec<Field>,
+}
+
+entry!(Field, Value);
+
+/// `google.protobuf.Value`.
+#[derive(Clone, PartialEq, Message, Deserialize)]
+#[serde(from = "Json")]
 pub(super) struct Value {
     #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
     kind: Option<Kind>,
@@ -50,17 +132,11 @@ struct List {
 
 impl From<Map<String, Json>> for Struct {
     fn from(map: Map<String, Json>) -> Self {
-        let fields = map.into_iter().map(|(name, value)| (name, value.into()));
+        let fields = map.into_iter();
+        let fields = fields.map(|(name, value)| Field::new(name, value.into()));
         Self {
             fields: fields.collect(),
         }
-    }
-}
-
-impl From<Struct> for Map<String, Json> {
-    fn from(of: Struct) -> Self {
-        let fields = of.fields.into_iter();
-        fields.map(|(name, value)| (name, value.into())).collect()
     }
 }
 
@@ -80,20 +156,21 @@ impl From<Json> for Value {
     }
 }
 
-impl From<Value> for Json {
-    fn from(value: Value) -> Self {
-        match value.kind {
-            None | Some(Kind::Null(_)) => Self::Null,
-            Some(Kind::Bool(is)) => Self::Bool(is),
+impl Serialize for Value {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match &self.kind {
+            None | Some(Kind::Null(_)) => to.serialize_unit(),
+            Some(Kind::Bool(is)) => to.serialize_bool(*is),
             Some(Kind::Number(number)) if number.fract() == 0.0 && number.abs() < EXACT => {
                 // The fraction is zero and the size was checked, so nothing is cut off.
-                Self::Number(Number::from(number as i64))
+                to.serialize_i64(*number as i64)
             }
             // JSON has no infinity.
-            Some(Kind::Number(number)) => Number::from_f64(number).map_or(Self::Null, Self::Number),
-            Some(Kind::Text(text)) => Self::String(text),
-            Some(Kind::List(list)) => list.values.into_iter().map(Self::from).collect(),
-            Some(Kind::Struct(fields)) => Self::Object(fields.into()),
+            Some(Kind::Number(number)) if !number.is_finite() => to.serialize_unit(),
+            Some(Kind::Number(number)) => to.serialize_f64(*number),
+            Some(Kind::Text(text)) => to.serialize_str(text),
+            Some(Kind::List(list)) => to.collect_seq(&list.values),
+            Some(Kind::Struct(fields)) => fields.serialize(to),
         }
     }
 }

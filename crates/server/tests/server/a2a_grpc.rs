@@ -209,20 +209,29 @@ async fn what_is_no_request_of_grpc_is_refused_with_its_status() {
     .await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
     let grpc = "application/grpc+proto";
+    let nested = |tag: u8, of: &[u8]| {
+        let mut bytes = vec![tag];
+        prost::encode_length_delimiter(of.len(), &mut bytes).unwrap();
+        bytes.extend_from_slice(of);
+        bytes
+    };
     // A `Struct` in a `Struct`, again and again: field 4 is the metadata of a request, 5 a value that is a `Struct`.
     let deep = (0..2_000).fold(Vec::new(), |inner, _| {
-        let nested = |tag: u8, of: &[u8]| {
-            let mut bytes = vec![tag];
-            prost::encode_length_delimiter(of.len(), &mut bytes).unwrap();
-            bytes.extend_from_slice(of);
-            bytes
-        };
         let value = nested(0x2a, &inner);
         nested(0x0a, &[nested(0x0a, b"k"), nested(0x12, &value)].concat())
     });
-    let mut deeper = vec![0x22];
-    prost::encode_length_delimiter(deep.len(), &mut deeper).unwrap();
-    deeper.extend_from_slice(&deep);
+    let deeper = nested(0x22, &deep);
+    // A request with metadata of these names, which a user's message of one part needs beside it.
+    let named = |names: [&str; 2]| {
+        let text = nested(0x2a, &nested(0x0a, b"well"));
+        let message = [nested(0x0a, b"m-1"), vec![0x20, 1], text].concat();
+        let [one, other] = names.map(|name| {
+            let entry = [nested(0x0a, name.as_bytes()), nested(0x12, &[0x20, 1])];
+            nested(0x0a, &entry.concat())
+        });
+        let (tenant, metadata) = (nested(0x0a, b"desk"), [one, other].concat());
+        [tenant, nested(0x12, &message), nested(0x22, &metadata)].concat()
+    };
     for (method, kind, body, expected) in [
         (
             "Nothing",
@@ -242,6 +251,18 @@ async fn what_is_no_request_of_grpc_is_refused_with_its_status() {
             "SendMessage",
             grpc,
             framed(&deeper),
+            (200, Some(Code::InvalidArgument)),
+        ),
+        (
+            "SendMessage",
+            grpc,
+            framed(&named(["a", "b"])),
+            (200, Some(Code::Ok)),
+        ),
+        (
+            "SendMessage",
+            grpc,
+            framed(&named(["a", "a"])),
             (200, Some(Code::InvalidArgument)),
         ),
         (
