@@ -17,6 +17,7 @@ mod event_stream;
 mod folding;
 mod front_matter;
 mod keys;
+mod metrics;
 #[cfg(test)]
 mod naming;
 mod patterns;
@@ -37,6 +38,7 @@ pub use event_stream::{EventParser, ServerEvent};
 pub use front_matter::front_matter;
 pub(crate) use keys::is_path_key;
 pub use keys::is_secret_key;
+pub use metrics::{metric_head, metric_histogram, metric_line};
 pub use percent::{percent_decoded, percent_encoded};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
 pub(crate) use redaction::REDACTED;
@@ -49,6 +51,19 @@ pub use references::{Reference, ReferenceError, TextPiece, references, revealed,
 pub use sanitizing::{sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};
 pub use unambiguous::unambiguous_json;
+
+/// Whether the host of an address is this machine: `localhost` or a name below it, or an address of the loopback interface. One of
+/// IPv6 may stand in brackets.
+pub fn is_loopback_host(host: &str) -> bool {
+    let bare = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    let bare = bare.unwrap_or(host);
+    match bare.parse::<std::net::IpAddr>() {
+        Ok(ip) => ip.is_loopback(),
+        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
+    }
+}
 
 /// The first characters of a text, at most this many; where some are cut off, `…` is the last.
 pub fn cut(text: &str, characters: usize) -> std::borrow::Cow<'_, str> {

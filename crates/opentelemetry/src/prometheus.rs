@@ -1,11 +1,15 @@
 //! The same metrics as a text, for Prometheus.
 
 use std::{
-    fmt::{self, Display, Write as _},
+    fmt::{self, Display},
     time::Duration,
 };
 
-use ghostlight_actors::{actor::System, contract::StoreError};
+use ghostlight_actors::{
+    actor::System,
+    contract::StoreError,
+    safety::{metric_head, metric_histogram, metric_line},
+};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::{
     error::OTelSdkResult,
@@ -110,13 +114,8 @@ fn text_of(metrics: &ResourceMetrics) -> String {
         };
         // The SDK gives them in another order each time.
         lines.sort_unstable();
-        // Writing to a text cannot fail.
-        let _ = write!(
-            text,
-            "# HELP {name} {}\n# TYPE {name} {kind}\n{}",
-            metric.description(),
-            lines.concat()
-        );
+        text += &metric_head(&name, metric.description(), kind);
+        text += &lines.concat();
     }
     text
 }
@@ -157,46 +156,36 @@ fn lines<T: Copy + Display>(
 
 fn histogram_lines<T: Copy + Display>(name: &str, histogram: &Histogram<T>) -> Vec<String> {
     let points = histogram.data_points().map(|point| {
-        let (labels, bucket) = (labels(point.attributes()), format!("{name}_bucket"));
-        let (mut lines, mut within) = (String::new(), 0);
+        let mut within = 0;
         let counts = point.bounds().zip(point.bucket_counts());
-        for (bound, count) in counts {
+        let below = counts.map(|(bound, count)| {
             within += count;
-            let labels = with(&labels, &format!("le=\"{bound}\""));
-            lines += &line(&bucket, &labels, within);
-        }
-        let all = with(&labels, "le=\"+Inf\"");
-        lines += &line(&bucket, &all, point.count());
-        lines += &line(&format!("{name}_sum"), &labels, point.sum());
-        lines + &line(&format!("{name}_count"), &labels, point.count())
+            (bound, within)
+        });
+        let labels = labels(point.attributes());
+        metric_histogram(name, &pairs(&labels), below, point.sum(), point.count())
     });
     points.collect()
 }
 
-fn line(name: &str, labels: &str, value: impl Display) -> String {
-    match labels {
-        "" => format!("{name} {value}\n"),
-        labels => format!("{name}{{{labels}}} {value}\n"),
-    }
+/// The labels of a series: their names and values.
+type Labels = Vec<(String, String)>;
+
+fn line(name: &str, labels: &[(String, String)], value: impl Display) -> String {
+    metric_line(name, &pairs(labels), value)
 }
 
-fn with(labels: &str, last: &str) -> String {
-    match labels {
-        "" => last.to_owned(),
-        labels => format!("{labels},{last}"),
-    }
+fn pairs(labels: &[(String, String)]) -> Vec<(&str, &str)> {
+    let labels = labels.iter();
+    labels.map(|(name, value)| (&**name, &**value)).collect()
 }
 
-fn labels<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> String {
-    let labels = attributes.map(|attribute| {
-        let value = attribute.value.to_string();
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"");
-        let value = value.replace('\n', "\\n");
-        format!("{}=\"{value}\"", word(attribute.key.as_str()))
-    });
-    let mut labels: Vec<String> = labels.collect();
+fn labels<'a>(attributes: impl Iterator<Item = &'a KeyValue>) -> Labels {
+    let labels =
+        attributes.map(|attribute| (word(attribute.key.as_str()), attribute.value.to_string()));
+    let mut labels: Labels = labels.collect();
     labels.sort_unstable();
-    labels.join(",")
+    labels
 }
 
 /// A name as Prometheus writes it.
@@ -217,6 +206,6 @@ mod tests {
         let hostile = KeyValue::new("a.name", "x\"} 1\n\\evil{y=\"z");
         let told = line("n", &labels([&hostile].into_iter()), 2);
         assert_eq!(told, "n{a_name=\"x\\\"} 1\\n\\\\evil{y=\\\"z\"} 2\n");
-        assert_eq!(line("n", "", 2), "n 2\n");
+        assert_eq!(line("n", &labels([].into_iter()), 2), "n 2\n");
     }
 }

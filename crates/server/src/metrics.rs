@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    fmt::{self, Write as _},
+    fmt,
     pin::Pin,
     sync::{
         Arc,
@@ -11,7 +11,10 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_actors::actor::System;
+use ghostlight_actors::{
+    actor::System,
+    safety::{metric_head, metric_histogram, metric_line},
+};
 use parking_lot::Mutex;
 
 /// The upper bounds of the buckets for the duration of a request, in seconds.
@@ -88,25 +91,20 @@ impl Metrics {
         }
         let name = "ghostlight_http_request_duration_seconds";
         let help = "The time to a response's head.";
-        describe(&mut text, name, help, "histogram");
+        text += &metric_head(name, help, "histogram");
         for ((method, route, status), requests) in self.requests.lock().iter() {
-            let labels = format!("method=\"{method}\",route=\"{route}\",status=\"{status}\"");
-            for (within, bound) in requests.within.iter().zip(BUCKETS) {
-                let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {within}");
-            }
+            let status = status.to_string();
+            let labels = [
+                ("method", *method),
+                ("route", route.as_str()),
+                ("status", status.as_str()),
+            ];
+            let below = BUCKETS.into_iter().zip(requests.within);
             let Requests { count, seconds, .. } = requests;
-            let _ = writeln!(text, "{name}_bucket{{{labels},le=\"+Inf\"}} {count}");
-            let _ = writeln!(text, "{name}_sum{{{labels}}} {seconds}");
-            let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
+            text += &metric_histogram(name, &labels, below, seconds, *count);
         }
         text
     }
-}
-
-/// Begins a metric in the text format of Prometheus.
-fn describe(text: &mut String, name: &str, help: &str, kind: &str) {
-    // Writing to a text cannot fail.
-    let _ = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
 /// A metric that has one value.
@@ -117,8 +115,8 @@ pub(crate) fn single(
     kind: &str,
     value: impl fmt::Display,
 ) {
-    describe(text, name, help, kind);
-    let _ = writeln!(text, "{name} {value}");
+    *text += &metric_head(name, help, kind);
+    *text += &metric_line(name, &[], value);
 }
 
 /// The actors below the root of a System and its live runs, as they stand now. It reads no store.
@@ -129,11 +127,9 @@ pub(crate) async fn of_actors(system: &System) -> String {
     single(&mut text, "ghostlight_live_runs", help, "gauge", live);
     let name = "ghostlight_actor_restarts_total";
     let help = "How often the root supervisor restarted an actor.";
-    describe(&mut text, name, help, "counter");
+    text += &metric_head(name, help, "counter");
     for child in system.tree().await {
-        let id = child.id.replace('\\', "\\\\").replace('"', "\\\"");
-        let (id, restarts) = (id.replace('\n', "\\n"), child.restarts);
-        let _ = writeln!(text, "{name}{{actor=\"{id}\"}} {restarts}");
+        text += &metric_line(name, &[("actor", child.id.as_str())], child.restarts);
     }
     text
 }
