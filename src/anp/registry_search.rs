@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
-    safety::sanitize_line,
+    safety::{sanitize_line, unambiguous_json},
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use reqwest::{
@@ -254,7 +254,7 @@ impl RegistrySearch {
         if body.is_empty() {
             return Ok(Value::Null);
         }
-        let told = serde_json::from_slice(&body);
+        let told = unambiguous_json(&body);
         told.map_err(|error| {
             let error = sanitize_line(&error.to_string(), ADDRESS);
             ToolError::new(format!("the registry's answer cannot be read: {error}"))
@@ -299,7 +299,7 @@ impl RegistrySearch {
         }
         let request = self.client.get(url).headers(self.sent_headers()?);
         let body = self.answered(request).await?;
-        let told = serde_json::from_slice(&body);
+        let told = unambiguous_json(&body);
         told.map_err(|error| {
             let error = sanitize_line(&error.to_string(), ADDRESS);
             ToolError::new(format!(

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ghostlight_actors::safety::unambiguous_json;
 use jiff::Timestamp;
 use reqwest::Url;
 use secrecy::SecretString;
@@ -91,7 +92,7 @@ impl Keys {
 impl Written {
     fn read(text: &[u8]) -> Result<Self, CredentialError> {
         // The error of the parser could repeat a part of a key.
-        let read = serde_json::from_slice(text).ok();
+        let read = unambiguous_json(text).ok();
         let is_whole =
             |keys: &Self| !keys.access_key_id.is_empty() && !keys.secret_access_key.is_empty();
         read.filter(is_whole)

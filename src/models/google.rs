@@ -9,6 +9,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
+use ghostlight_actors::safety::unambiguous_json;
 use reqwest::Url;
 use ring::{rand::SystemRandom, signature};
 use serde::Deserialize;
@@ -228,8 +229,8 @@ async fn read(request: reqwest::RequestBuilder) -> Result<Token, CredentialError
             "the server of tokens answers {status}"
         )));
     }
-    let token = answer.json().await;
-    token.map_err(|_| failed(&"the answer of the server of tokens cannot be read"))
+    let body = answer.bytes().await.unwrap_or_default();
+    unambiguous_json(body).map_err(|_| failed(&"the answer of the server of tokens cannot be read"))
 }
 
 #[cfg(test)]

@@ -137,7 +137,7 @@ impl ApprovalWebhook {
                 )));
             }
         }
-        Ok(unambiguous_json(std::str::from_utf8(&answer)?)?)
+        Ok(unambiguous_json(&answer)?)
     }
 }
 

@@ -4,9 +4,8 @@ use std::{collections::HashSet, fmt};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{Error as _, MapAccess, SeqAccess, Visitor},
+    de::{DeserializeOwned, Error as _, MapAccess, SeqAccess, Visitor},
 };
-use serde_json::Value;
 
 use super::printable_line;
 
@@ -16,9 +15,12 @@ use super::printable_line;
 ///
 /// # Errors
 /// The fault of the text, or the first name that stands twice.
-pub fn unambiguous_json(text: &str) -> Result<Value, serde_json::Error> {
-    match serde_json::from_str::<Repeated>(text)?.0 {
-        None => serde_json::from_str(text),
+pub fn unambiguous_json<T: DeserializeOwned>(
+    json: impl AsRef<[u8]>,
+) -> Result<T, serde_json::Error> {
+    let json = json.as_ref();
+    match serde_json::from_slice::<Repeated>(json)?.0 {
+        None => serde_json::from_slice(json),
         Some(name) => {
             let name = printable_line(&name, 64);
             Err(serde_json::Error::custom(format!(

@@ -331,7 +331,7 @@ impl Arguments {
             if self.text.trim().is_empty() {
                 return Ok(Value::Object(serde_json::Map::new()));
             }
-            safety::unambiguous_json(&self.text).map_err(|error| error.to_string())
+            safety::unambiguous_json(self.text.as_bytes()).map_err(|error| error.to_string())
         });
         parsed.as_ref().map_err(String::as_str)
     }

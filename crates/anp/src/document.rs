@@ -6,7 +6,6 @@ use ring::{
     signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey},
 };
 use serde::Deserialize;
-use serde_json::Value;
 
 use crate::did::Did;
 
@@ -42,7 +41,16 @@ struct Method {
     #[serde(default)]
     public_key_multibase: Option<String>,
     #[serde(default)]
-    public_key_jwk: Option<Value>,
+    public_key_jwk: Option<JsonWebKey>,
+}
+
+/// A key in JSON (RFC 7517). One that has a member twice does not read: readers differ in which of the two counts.
+#[derive(Clone, Debug, Deserialize)]
+struct JsonWebKey {
+    kty: Option<String>,
+    crv: Option<String>,
+    x: Option<String>,
+    y: Option<String>,
 }
 
 /// A document that says nothing of a caller.
@@ -134,14 +142,16 @@ impl Method {
             return (key.len() == 32).then(|| PublicKey::Ed25519(key.to_owned()));
         }
         let jwk = self.public_key_jwk.as_ref()?;
-        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
-        let half = |name: &str| {
-            let bytes = URL_SAFE_NO_PAD.decode(text(name)?).ok()?;
+        let half = |text: &Option<String>| {
+            let bytes = URL_SAFE_NO_PAD.decode(text.as_ref()?).ok()?;
             (bytes.len() == 32).then_some(bytes)
         };
-        match (text("kty")?, text("crv")?) {
-            ("OKP", "Ed25519") => half("x").map(PublicKey::Ed25519),
-            ("EC", "P-256") => Some(PublicKey::P256([vec![4], half("x")?, half("y")?].concat())),
+        match (jwk.kty.as_deref()?, jwk.crv.as_deref()?) {
+            ("OKP", "Ed25519") => half(&jwk.x).map(PublicKey::Ed25519),
+            ("EC", "P-256") => {
+                let point = [vec![4], half(&jwk.x)?, half(&jwk.y)?];
+                Some(PublicKey::P256(point.concat()))
+            }
             _ => None,
         }
     }

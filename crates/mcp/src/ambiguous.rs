@@ -37,7 +37,7 @@ pub(crate) fn screened(message: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(message) else {
         return message.into();
     };
-    let reason = match safety::unambiguous_json(text) {
+    let reason = match safety::unambiguous_json::<Value>(text) {
         Err(error) if error.is_data() => error.to_string(),
         _ => return message.into(),
     };

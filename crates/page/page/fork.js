@@ -2,7 +2,7 @@
 
 import { get, path, post } from "./api.js";
 import { ask, field, h, show } from "./dom.js";
-import { line } from "./format.js";
+import { line, unambiguous } from "./format.js";
 
 const walk = (agent, above = []) => [[agent, [...above, agent.name].join(" › ")], ...(agent.agents ?? []).flatMap((one) => walk(one, [...above, agent.name]))];
 
@@ -37,10 +37,10 @@ function redefinition(id) {
     }
     function read() {
       try {
-        changed = JSON.parse(whole.value);
+        changed = unambiguous(whole.value);
         choose();
       } catch {
-        // The JSON is incomplete while it is being written; it is read again when the dialog is sent.
+        // The JSON is incomplete or ambiguous while it is being written; it is read again when the dialog is sent.
       }
     }
     write();
@@ -52,7 +52,7 @@ function redefinition(id) {
 
   return { element: details, value: () => {
     if (!whole) return undefined;
-    const definition = JSON.parse(whole.value);
+    const definition = unambiguous(whole.value);
     return JSON.stringify(definition) === JSON.stringify(pinned) ? undefined : definition;
   } };
 }

@@ -312,7 +312,7 @@ impl RunContext {
                 result.text
             )));
         }
-        match safety::unambiguous_json(&result.text) {
+        match safety::unambiguous_json(result.text.as_bytes()) {
             Ok(answer) if answers(&question, &answer) => Ok(Decision::from(answer)),
             _ => Ok(Decision::denied(format!("{approver} gave no decision"))),
         }

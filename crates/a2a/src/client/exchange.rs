@@ -275,9 +275,7 @@ pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
 
 /// A body of JSON. An agent's answer that names something twice is none, since readers differ in what it says.
 fn read(body: &[u8]) -> Result<Value, ClientError> {
-    let text =
-        std::str::from_utf8(body).map_err(|error| ClientError::Malformed(error.to_string()))?;
-    safety::unambiguous_json(text).map_err(|error| ClientError::Malformed(error.to_string()))
+    safety::unambiguous_json(body).map_err(|error| ClientError::Malformed(error.to_string()))
 }
 
 /// The error in a response of either binding.

@@ -1,6 +1,7 @@
 //! Public keys whose signatures are trusted.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ghostlight_actors::safety::unambiguous_json;
 use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
 use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject as _};
 use serde_json::{Map, Value};
@@ -66,7 +67,7 @@ impl CardKey {
             return malformed("it has more than 16 KiB");
         }
         if text.starts_with('{') {
-            let jwk = serde_json::from_str(text);
+            let jwk = unambiguous_json(text);
             return Self::of_jwk(&jwk.map_err(|error| CardKeyError::Malformed(error.to_string()))?);
         }
         if text.contains("PRIVATE KEY-----") {

@@ -1,7 +1,7 @@
 //! The check of a card's signatures.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ghostlight_actors::safety::cut;
+use ghostlight_actors::safety::{cut, unambiguous_json};
 use serde_json::{Map, Value};
 
 use super::{
@@ -171,7 +171,7 @@ fn header(given: &AgentCardSignature) -> Result<(Algorithm, Option<String>), Car
     let protected: Map<String, Value> = URL_SAFE_NO_PAD
         .decode(&given.protected)
         .ok()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+        .and_then(|bytes| unambiguous_json(bytes).ok())
         .ok_or_else(|| malformed("the header of a signature is not a JSON object in base64url"))?;
     let empty = Map::new();
     let unprotected = given.header.as_ref().unwrap_or(&empty);

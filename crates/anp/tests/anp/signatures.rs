@@ -224,6 +224,9 @@ fn only_the_keys_of_the_identity_sign_for_it() {
         "7",
         &"x".repeat(100_000),
         &format!(r#"{{"id":"{did}","authentication":7}}"#),
+        &format!(
+            r#"{{"id":"{did}","verificationMethod":[{{"id":"k","publicKeyJwk":{{"kty":"OKP","x":"a","x":"b"}}}}]}}"#
+        ),
     ] {
         assert!(DidDocument::read(text, &did).is_err(), "{text:.20}");
     }

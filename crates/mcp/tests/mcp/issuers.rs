@@ -17,6 +17,17 @@ use tokio::net::TcpListener;
 
 /// A server over HTTP whose metadata, served by itself, name this token endpoint; counts what is sent to its own.
 async fn server(listener: TcpListener, issuer: String, endpoint: String) -> Arc<AtomicUsize> {
+    let refused = || StatusCode::BAD_REQUEST.into_response();
+    granting(listener, issuer, endpoint, refused).await
+}
+
+/// Such a server, which gives this answer to whoever asks for a token.
+async fn granting(
+    listener: TcpListener,
+    issuer: String,
+    endpoint: String,
+    granted: fn() -> Response,
+) -> Arc<AtomicUsize> {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = asked.clone();
     let answer = move |request: Request| {
@@ -25,7 +36,7 @@ async fn server(listener: TcpListener, issuer: String, endpoint: String) -> Arc<
             let path = request.uri().path();
             let answer: Response = if request.method() == Method::POST && path == "/token" {
                 counted.fetch_add(1, Ordering::SeqCst);
-                StatusCode::BAD_REQUEST.into_response()
+                granted()
             } else if path.starts_with("/.well-known/oauth-authorization-server") {
                 let metadata = json!({
                     "issuer": issuer,
@@ -87,4 +98,32 @@ async fn a_secret_goes_to_the_servers_own_origin_or_to_the_configured_issuer() {
     let error = connect(&honest_url, None).await;
     assert!(!error.contains("nothing was sent"), "{error}");
     assert!(honest.load(Ordering::SeqCst) > 0, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_grants_two_tokens_under_one_name_grants_none() {
+    let (mine, own) = listener().await;
+    let twice = || {
+        let text = r#"{"access_token": "one", "access_token": "two", "token_type": "bearer"}"#;
+        ([("content-type", "application/json")], text).into_response()
+    };
+    let asked = granting(mine, format!("{own}/mcp"), format!("{own}/token"), twice).await;
+    let folder = std::env::temp_dir();
+    let file = folder.join(format!("ghostlight-token-{}", std::process::id()));
+    std::fs::write(&file, "proof").unwrap();
+    let client = |secret: Option<&str>| OAuthSpec::client("us", secret.map(str::to_owned));
+    for oauth in [
+        client(Some("hunter2")).client_credentials(),
+        client(None).platform_token_file(&file),
+    ] {
+        let before = asked.load(Ordering::SeqCst);
+        let settings = ServerSpec::url(format!("{own}/mcp")).oauth(oauth.clone());
+        let toolset = McpToolset::new("hub", settings).unwrap();
+        let error = toolset.connect().await.unwrap_err().to_string();
+        assert!(asked.load(Ordering::SeqCst) > before, "{error}");
+        // What is reached with a token is no server of MCP.
+        let says_why = error.contains("stands once") || error.contains("duplicate field");
+        assert!(says_why, "{oauth:?}: {error}");
+    }
+    std::fs::remove_file(&file).unwrap();
 }

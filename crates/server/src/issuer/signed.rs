@@ -5,6 +5,7 @@
 use std::io;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use ghostlight_actors::safety::unambiguous_json;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
     UnparsedPublicKey,
@@ -46,7 +47,7 @@ impl<'t> Signed<'t> {
     pub(super) fn read(token: &'t str) -> Option<Self> {
         let (message, signature) = token.rsplit_once('.')?;
         let (header, claims) = message.split_once('.')?;
-        let header: Header = serde_json::from_slice(&decoded(header)?).ok()?;
+        let header: Header = unambiguous_json(decoded(header)?).ok()?;
         let signature = decoded(signature)?;
         header.crit.is_none().then_some(Self {
             header,
@@ -61,7 +62,7 @@ impl<'t> Signed<'t> {
         let key = keys.of(self)?;
         let message = self.message.as_bytes();
         key.verifies(self.header.alg, message, &self.signature)?;
-        serde_json::from_slice(&decoded(self.claims)?).ok()
+        unambiguous_json(decoded(self.claims)?).ok()
     }
 
     /// A token that names this key as its signer.
@@ -119,7 +120,7 @@ impl KeySet {
         if text.len() > MAX_BYTES {
             return Err(io::Error::other("the set of keys is too long"));
         }
-        let document: Document = serde_json::from_str(text)?;
+        let document: Document = unambiguous_json(text)?;
         let keys = document.keys.into_iter();
         Ok(Self(
             keys.filter_map(|key| serde_json::from_value(key).ok())

@@ -20,6 +20,7 @@ use ghostlight_actors::{
     actor::SystemError,
     contract::StoreError,
     definition::{Messenger, MessengerForm, WebhookSignature},
+    safety::unambiguous_json,
     session::Turn,
     vocabulary::{Digest, QuestionKind, RunId, SessionId},
 };
@@ -115,8 +116,8 @@ async fn receive(
     }
     let form = WebhookSignature::Standard;
     let (_, body) = verified(&name, secret, form, posted, &state).await?;
-    let incoming: Incoming = serde_json::from_slice(&body)
-        .map_err(|error| Problem::invalid(format!("the body: {error}")))?;
+    let incoming: Incoming =
+        unambiguous_json(&body).map_err(|error| Problem::invalid(format!("the body: {error}")))?;
     match incoming {
         Incoming::Message {
             id,

@@ -1,6 +1,7 @@
 //! Telegram's form: its updates come in, and calls of its Bot API go out.
 
 use axum::http::HeaderMap;
+use ghostlight_actors::safety::unambiguous_json;
 use ring::hmac;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -58,7 +59,7 @@ pub(super) struct Text {
 /// # Errors
 /// The body is not an update.
 pub(super) fn text_of(body: &[u8]) -> Result<Option<Text>, serde_json::Error> {
-    let update: Update = serde_json::from_slice(body)?;
+    let update: Update = unambiguous_json(body)?;
     Ok(update.message.and_then(|written| {
         let sender = written.from.filter(|sender| !sender.is_bot)?;
         Some(Text {

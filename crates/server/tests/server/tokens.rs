@@ -63,7 +63,13 @@ impl Signer {
     }
 
     fn sign(&self, claims: &Value) -> String {
-        let message = format!("{}.{}", part(&self.header), part(claims));
+        self.sign_texts(&self.header.to_string(), &claims.to_string())
+    }
+
+    /// A token of this header and these claims, as they are written.
+    fn sign_texts(&self, header: &str, claims: &str) -> String {
+        let [header, claims] = [header, claims].map(|text| URL_SAFE_NO_PAD.encode(text));
+        let message = format!("{header}.{claims}");
         let signature = URL_SAFE_NO_PAD.encode((self.sign)(message.as_bytes()));
         format!("{message}.{signature}")
     }
@@ -218,6 +224,14 @@ async fn what_is_forged_over_or_meant_for_others_opens_nothing() {
         }
         wrong.push(key.sign(&claims));
     }
+    // A header or claims that say something twice, of which readers take the one or the other.
+    let (header, body) = (key.header.to_string(), good.to_string());
+    for (name, value) in [("sub", "root"), ("scope", "ghostlight:admin"), ("x", "")] {
+        let twice = format!(r#"{{"x":"","{name}":"{value}",{}"#, &body[1..]);
+        wrong.push(key.sign_texts(&header, &twice));
+    }
+    let twice = format!(r#"{{"typ":"JOSE",{}"#, &header[1..]);
+    wrong.push(key.sign_texts(&twice, &body));
     // Without a signature, and with the public key as a shared secret.
     let body = token.split('.').nth(1).unwrap().to_owned();
     for name in ["none", "None", "HS256"] {

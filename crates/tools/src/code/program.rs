@@ -246,10 +246,7 @@ impl Process {
 
     async fn hear(&mut self, settings: &Code) -> Result<Advance, String> {
         let frame = match self.line().await {
-            Ok(Some(line)) => String::from_utf8(line)
-                .map_err(|error| error.to_string())
-                .and_then(|line| unambiguous_json(&line).map_err(|error| error.to_string()))
-                .and_then(|line| Frame::deserialize(line).map_err(|error| error.to_string()))
+            Ok(Some(line)) => unambiguous_json::<Frame>(line)
                 .map_err(|error| format!("it sent a line that is not a call: {error}")),
             Ok(None) => {
                 let status = self.child.wait().await;

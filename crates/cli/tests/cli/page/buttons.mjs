@@ -193,6 +193,14 @@ async function forks(page) {
   await fields.locator("summary", { hasText: "Another model" }).click();
   await fields.getByLabel("Model", { exact: true }).selectOption("other");
   await fields.getByLabel("Instructions").fill("be brief");
+  await fields.locator("summary", { hasText: "The whole definition" }).click();
+  const whole = fields.getByLabel("Whole definition");
+  const written = await whole.inputValue();
+  await whole.fill(written.replace("{", '{ "name": "another", '));
+  await fields.getByRole("button", { name: "Fork" }).click();
+  await fields.locator(".fault", { hasText: "a name stands twice" }).waitFor();
+  await whole.fill(written);
+  await fields.locator("summary", { hasText: "The whole definition" }).click();
   await accessible(page, "fork");
   await picture(page, "fork");
   await fields.getByRole("button", { name: "Fork" }).click();

@@ -15,6 +15,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
+use ghostlight_actors::safety::{is_loopback_host, sanitize_line, unambiguous_json};
 use reqwest::{
     Client, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},
@@ -216,10 +217,13 @@ async fn request(
             return Err(protocol("its answer is too long"));
         }
     }
-    let answer: Map<String, Value> = serde_json::from_slice(&body).unwrap_or_default();
+    let answer = unambiguous_json::<Map<String, Value>>(&body);
     if response.status().is_success() {
-        return Ok(answer);
+        // The words of the parser could repeat a part of a token.
+        let unread = "its answer is no JSON object in which each name stands once";
+        return answer.map_err(|_| protocol(unread));
     }
+    let answer = answer.unwrap_or_default();
     let said = |key: &str| answer.get(key).and_then(Value::as_str).unwrap_or_default();
     Err(match said("error") {
         "" => protocol(&format!("it answers with {}", response.status())),
@@ -232,8 +236,7 @@ async fn request(
 
 /// Whether what is sent to this address stays between the two: by TLS, or on this machine.
 fn is_confidential(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let is_local = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+    let is_local = url.host_str().is_some_and(is_loopback_host);
     url.scheme() == "https" || (url.scheme() == "http" && is_local)
 }
 
@@ -325,5 +328,5 @@ fn now_s() -> u64 {
 }
 
 fn protocol(reason: &str) -> AuthorizationError {
-    AuthorizationError::Protocol(ghostlight_actors::safety::sanitize_line(reason, 500))
+    AuthorizationError::Protocol(sanitize_line(reason, 500))
 }
