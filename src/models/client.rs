@@ -2,7 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::{contract::ModelError, safety::is_secret_key, vocabulary::ErrorKind};
+use ghostlight_actors::{
+    contract::ModelError,
+    safety::{is_loopback_host, is_secret_key},
+    vocabulary::ErrorKind,
+};
 use reqwest::Url;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
@@ -82,12 +86,7 @@ fn tls(url: &Url) -> Result<rustls::ClientConfig, ModelError> {
 
 /// Whether an address is on this machine.
 pub(super) fn is_local(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    match bare.parse::<std::net::IpAddr>() {
-        Ok(ip) => ip.is_loopback(),
-        Err(_) => bare == "localhost" || bare.ends_with(".localhost"),
-    }
+    url.host_str().is_some_and(is_loopback_host)
 }
 
 /// Whether an address is on the link of this machine, where clouds tell their machines about themselves.

@@ -186,7 +186,9 @@ pub(crate) fn unsafe_address(text: &str) -> Option<String> {
             continue;
         }
         let ends = |c: char| c.is_whitespace() || "<>\"'`)]}|".contains(c);
-        let place = &after[..after.find(ends).unwrap_or(after.len())];
+        let begin = bracketed_host(after);
+        let place = after[begin..].find(ends).map(|length| begin + length);
+        let place = &after[..place.unwrap_or(after.len())];
         // A sentence may go on or end behind it.
         let place = place.trim_end_matches(|c: char| ".,;:!?)'\"".contains(c));
         let address = &text[start..colon + 1 + place.len()];
@@ -204,6 +206,17 @@ pub(crate) fn unsafe_address(text: &str) -> Option<String> {
     None
 }
 
+/// The length of the slashes and the address of IPv6 in brackets with which this begins, if it does.
+fn bracketed_host(after: &str) -> usize {
+    let is_of_host = |c: char| c.is_ascii_hexdigit() || ":.".contains(c);
+    let host = after.strip_prefix("//[").unwrap_or_default();
+    let rest = host.trim_start_matches(is_of_host);
+    match rest.starts_with(']') {
+        true => after.len() - rest.len() + 1,
+        false => 0,
+    }
+}
+
 /// Whether what stands behind `data:` makes it an address: a media type or a mark behind which the data come.
 fn is_data(place: &str) -> bool {
     let is_in_kind = |c: char| c.is_ascii_alphanumeric() || "+-._".contains(c);
@@ -216,7 +229,7 @@ pub(crate) fn is_web_address(address: &str) -> bool {
     let Ok(url) = Url::parse(address) else {
         return false;
     };
-    let is_local = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let is_local = url.host_str().is_some_and(safety::is_loopback_host);
     let has_user = !url.username().is_empty() || url.password().is_some();
     !has_user && (url.scheme() == "https" || (url.scheme() == "http" && is_local))
 }
@@ -453,6 +466,8 @@ mod tests {
             "https://example.com/",
             "http://localhost:3000/",
             "http://127.0.0.1/",
+            "http://[::1]:3000/",
+            "http://app.localhost:3000/",
         ] {
             assert!(is_web_address(address), "{address}");
         }
@@ -474,12 +489,19 @@ mod tests {
             "run vbscript:x",
             "Is http://example.com:3000, the right server?",
             "see http://localhost:3000,x",
+            "see http://[2001:db8::1]:3000/",
+            "see http://[::1].example.com/",
+            "see http://[::1",
+            "see http://[::1]@example.com/",
         ] {
             assert!(unsafe_address(text).is_some(), "{text}");
         }
         for text in [
             "See https://example.com/a?b=c, or http://localhost:3000/",
             "Is http://localhost:3000, the right server?",
+            "Open http://[::1]:3000/, http://[::1] or http://127.0.0.1:3000/x.",
+            "Click [here](http://[::1]:3000/a?b=c) or <http://[0:0:0:0:0:0:0:1]/>",
+            "It is at https://[2001:db8::1]:8443.",
             "It is at https://example.com:8443.",
             "Is it (at 'https://example.com:8443')?",
             "An address beginning with https://, or http://",

@@ -16,7 +16,9 @@ use ghostlight::{
         Scope, Server, Visibility, page,
     },
 };
-use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
+use ghostlight_actors::{
+    actor::System, definition::TeamSpec, run::Registry, safety::is_loopback_host,
+};
 use rustls::{
     ServerConfig,
     crypto::ring,
@@ -155,12 +157,9 @@ fn issuer(arguments: &HttpArguments) -> Result<Option<Issuer>, Failure> {
         return Ok(None);
     };
     let is_address = keys.starts_with("https://") || keys.starts_with("http://");
-    let is_local = |host: &str| keys.starts_with(&format!("http://{host}:"));
-    if keys.starts_with("http://")
-        && !["127.0.0.1", "localhost", "[::1]"]
-            .into_iter()
-            .any(is_local)
-    {
+    let url = reqwest::Url::parse(keys);
+    let is_local = url.is_ok_and(|url| url.host_str().is_some_and(is_loopback_host));
+    if keys.starts_with("http://") && !is_local {
         let message = "whoever changes the keys on their way gets in: give an address that begins with https://";
         return Err(Failure::Usage(message.to_owned()));
     }
