@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     contract::{
-        ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, StoreError, StoredLine, Ticket,
+        ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, RunTree, StoreError,
+        StoredLine, Ticket,
     },
     run::{
         Recorded,
@@ -206,6 +207,24 @@ impl Run {
     pub async fn status(&self) -> Result<RunRow, SystemError> {
         self.check(Use::Look).await?;
         row_of(self.system.store(), self.id).await
+    }
+
+    /// The run with all runs below it, as they stand now. It reads the index of the store, and no journal.
+    ///
+    /// ```
+    /// # async fn shown(run: ghostlight_actors::actor::Run) -> Result<(), ghostlight_actors::actor::SystemError> {
+    /// for (depth, row) in run.tree().await?.rows() {
+    ///     println!("{}{} {} {}", "  ".repeat(depth), row.agent, row.run, row.status);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SystemError::UnknownRun`], and what the store fails with.
+    pub async fn tree(&self) -> Result<RunTree, SystemError> {
+        let row = self.status().await?;
+        Ok(RunTree::read(self.system.store(), row).await?)
     }
 
     /// Waits for the run's outcome, however long it takes. A run that goes on in another

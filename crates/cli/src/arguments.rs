@@ -283,6 +283,9 @@ pub(super) struct Show {
     /// Follow the run until it rests, whichever process carries it
     #[arg(long, conflicts_with = "questions")]
     pub(super) follow: bool,
+    /// Show only the run and those below it: agent, id, status and task of each
+    #[arg(long, conflicts_with_all = ["follow", "questions"])]
+    pub(super) tree: bool,
     /// Show only its questions, each with the whole call that it is about
     #[arg(long)]
     pub(super) questions: bool,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    contract::{Clock as _, JournalPages, RunRow, RunStatus, SystemClock, TreePages},
+    contract::{Clock as _, JournalPages, RunRow, RunStatus, RunTree, SystemClock, TreePages},
     run::{Observer, Recorded, operations::Allowance},
     vocabulary::{Begun, Entry, EventRecord, OperationId, Question, Resource, RunId},
 };
@@ -31,6 +31,9 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
         return Err(Failure::Usage(format!("there is no store {location}")));
     };
     let row = keeping.find(&arguments.run).await?;
+    if arguments.tree {
+        return tree(&arguments, &keeping, row).await;
+    }
     if arguments.questions {
         return questions(&arguments, &keeping, &row).await;
     }
@@ -91,6 +94,28 @@ pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
             }
         }
     }
+}
+
+/// Shows the run with those below it.
+async fn tree(arguments: &Show, keeping: &Keeping, row: RunRow) -> Result<Exit, Failure> {
+    let tree = RunTree::read(&keeping.store, row).await?;
+    if arguments.show.json {
+        print_json(&tree)?;
+        return Ok(Exit::Done);
+    }
+    let names = tree.rows().map(|(depth, row)| {
+        let agent = plain_text::line(&row.agent, 64);
+        format!("{}{agent}", "  ".repeat(depth))
+    });
+    let names: Vec<String> = names.collect();
+    let width = names.iter().map(|name| name.chars().count()).max();
+    let width = width.unwrap_or_default();
+    for (name, (_, row)) in names.iter().zip(tree.rows()) {
+        let (id, status) = (row.run.short(), row.status.as_str());
+        let title = plain_text::line(&row.title, 60);
+        super::print(&format!("{name:width$}  {id:8}  {status:11}  {title}"))?;
+    }
+    Ok(Exit::Done)
 }
 
 /// Shows the questions for which the run and its child runs wait, with nothing folded.

@@ -195,6 +195,21 @@ fn runs_and_show_tell_what_happened() {
     ] {
         assert!(shown.contains(part), "{part:?} is missing in\n{shown}");
     }
+    let tree = desk.shipped(&["show", &run, "--tree"]).exits(0).out;
+    let lines: Vec<&str> = tree.lines().collect();
+    assert_eq!(lines.len(), 2, "{tree}");
+    for (line, agent) in lines.iter().zip(["desk ", "  clerk "]) {
+        let is_whole = line.starts_with(agent) && line.contains("  answered  ");
+        assert!(is_whole, "{agent}: {tree}");
+    }
+    assert!(
+        lines[0].contains(&run) && lines[0].ends_with("What is 6 * 7?"),
+        "{tree}"
+    );
+    let tree = desk.shipped(&["show", &run, "--tree", "--json"]).exits(0);
+    let tree = &tree.json()[0];
+    assert_eq!(tree["children"][0]["row"]["agent"], "clerk", "{tree}");
+    assert_eq!(tree["children"][0]["children"], json!([]), "{tree}");
 }
 
 #[test]

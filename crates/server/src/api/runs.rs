@@ -368,13 +368,10 @@ async fn definition(asked: Asked, Path(id): Path<String>) -> Result<Json<Value>,
 
 async fn tree(asked: Asked, Path(id): Path<String>) -> Result<Json<Vec<RunView>>, Problem> {
     let (_, row) = asked.run(&id).await?;
-    let mut filter = RunFilter::default();
-    filter.root = Some(row.root);
-    let mut rows = asked.system.store().runs(filter).await?;
-    rows.sort_by_key(|row| (row.started_at, row.path.len()));
+    let tree = asked.system.run(row.root).tree().await?;
+    let rows = tree.rows();
     Ok(Json(
-        rows.iter()
-            .map(|row| RunView::of(row, &asked.caller))
+        rows.map(|(_, row)| RunView::of(row, &asked.caller))
             .collect(),
     ))
 }
