@@ -61,5 +61,7 @@ mod setting_up;
 mod speaking;
 mod time_travel;
 mod toiling;
+#[cfg(all(unix, feature = "full"))]
+mod trainer;
 mod typewriter;
 mod verbs;

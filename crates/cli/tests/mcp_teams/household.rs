@@ -184,7 +184,7 @@ async fn tasks_of_science_are_done_through_our_loop_as_the_benchmark_does_them()
 #[tokio::test(flavor = "multi_thread")]
 async fn no_behavior_loses_a_game_that_its_player_wins() {
     let Some(python) = games() else { return };
-    let count = if is_whole() { 100 } else { 2 };
+    let count = if is_whole() { 40 } else { 2 };
     let games = ["twc", "--from", "20000", "--games", &count.to_string()];
     let cells = play(&python, &games, "", |_| true).await;
     let mut calls = BTreeMap::<&str, Vec<u64>>::new();
