@@ -111,7 +111,7 @@ impl AgentLoop<'_> {
         self.steered.extend(self.turn.steering.iter().cloned());
         match &mut turn {
             ModelTurn::Calls(calls) => {
-                self.turn.open = std::mem::take(calls).into();
+                self.turn.open = std::mem::take(calls);
                 self.turn.steering.extend(note.map(Arc::new));
             }
             _ => self.conversation.extend(self.turn.steering.drain(..)),

@@ -47,7 +47,7 @@ impl AgentLoop<'_> {
     }
 
     async fn calls_asked(&mut self, steered: bool) -> Result<Option<Outcome>, AgentError> {
-        let mut acted = self.call(&self.turn.open.clone()).await?;
+        let mut acted = self.call(&self.turn.open).await?;
         let ending = acted.ending_text();
         self.record(std::mem::take(&mut acted.results));
         if let Some(error) = acted.exhausted {

@@ -102,7 +102,7 @@ struct Turn {
     /// The tools that it offered, after the policies' changes.
     offered: ToolSet,
     /// Calls whose results are not in the conversation yet.
-    open: Arc<[ToolCall]>,
+    open: Vec<ToolCall>,
     /// The open call that was cut off: its arguments may be incomplete.
     cut: Option<String>,
     /// Messages of people that wait to follow the results.
@@ -159,7 +159,7 @@ impl AgentLoop<'_> {
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
         let mut turn = self.ask().await?;
         if let ModelTurn::Calls(calls) = &mut turn {
-            *calls = self.turn.open.to_vec();
+            calls.clone_from(&self.turn.open);
         }
         Ok(turn)
     }
@@ -183,7 +183,7 @@ impl AgentLoop<'_> {
     /// The errors that must stop the run: a budget that is used up (the results of the other calls
     /// are kept), a call in doubt whose tool says that the run fails, a divergence.
     pub async fn act(&mut self) -> Result<BatchResult, AgentError> {
-        let acted = self.call(&self.turn.open.clone()).await?;
+        let acted = self.call(&self.turn.open).await?;
         self.record(acted.results.clone());
         match acted.exhausted {
             Some(error) => Err(error.into()),
@@ -219,12 +219,15 @@ impl AgentLoop<'_> {
     pub fn record(&mut self, mut results: Vec<ToolResult>) {
         let open = std::mem::take(&mut self.turn.open);
         if !open.is_empty() {
-            let result = |call: &ToolCall| {
-                let place = results.iter().position(|result| result.call_id == call.id);
-                place.map_or_else(|| not_run(call), |place| results.swap_remove(place))
-            };
-            let batch: Vec<ToolResult> = open.iter().map(result).collect();
-            let mut results = self.rules.format.results(batch);
+            for (place, call) in open.iter().enumerate() {
+                let rest = &results[place..];
+                match rest.iter().position(|result| result.call_id == call.id) {
+                    Some(after) => results.swap(place, place + after),
+                    None => results.insert(place, not_run(call)),
+                }
+            }
+            results.truncate(open.len());
+            let mut results = self.rules.format.results(results);
             results.synthetic = results.role == Role::User;
             self.conversation.push(results);
         }
