@@ -316,6 +316,11 @@ impl Driver {
             return;
         };
         if let Ok(made) = &mut made {
+            if call.identity.kind == "model"
+                && let Some(answer) = made.output_mut()
+            {
+                leg.add_words(op, answer);
+            }
             (call.reckon)(made);
         }
         let made_of = made.as_ref().ok().map(|made| made.spent);

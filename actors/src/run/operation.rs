@@ -455,7 +455,7 @@ impl Made {
         if std::mem::replace(&mut self.is_reckoned, true) {
             return;
         }
-        if let Some(output) = self.output.as_any().downcast_ref::<O::Output>() {
+        if let Some(output) = self.output.as_any().downcast_mut::<O::Output>() {
             (self.spent, self.kept) = (O::spent(output), O::kept(output));
         }
     }
@@ -474,6 +474,11 @@ impl Made {
         self.output.write(into)
     }
 
+    /// The output, if it has this type.
+    pub(crate) fn output_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.output.as_any().downcast_mut()
+    }
+
     /// The output, for the function that knows its type.
     pub(crate) fn into_output(self) -> Box<dyn Any + Send> {
         self.output.into_any()
@@ -484,7 +489,7 @@ impl Made {
 trait AnyOutput: Send {
     fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
 
-    fn as_any(&self) -> &dyn Any;
+    fn as_any(&mut self) -> &mut dyn Any;
 
     fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
 }
@@ -494,7 +499,7 @@ impl<T: Serialize + Send + 'static> AnyOutput for T {
         write_end(Ok(self), into)
     }
 
-    fn as_any(&self) -> &dyn Any {
+    fn as_any(&mut self) -> &mut dyn Any {
         self
     }
 

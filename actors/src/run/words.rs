@@ -9,7 +9,7 @@ use super::{
     leg::{Books, Leg},
     waiting_words::{Said, WaitingWords},
 };
-use crate::vocabulary::{Entry, Message, OperationId, WORDS_COME_FIRST};
+use crate::vocabulary::{Entry, Message, ModelResponse, OperationId, WORDS_COME_FIRST};
 
 /// The words to the function, by the lane that heard them and the place among those at which the
 /// lane listened.
@@ -40,14 +40,6 @@ impl Words {
         }
     }
 
-    /// Takes the messages that came by now, for an answer to this lane that is being recorded.
-    pub(super) fn with_answer(&mut self, lane: u32, waiting: &WaitingWords) -> Vec<Message> {
-        match self.deaf.contains(&lane) {
-            true => Vec::new(),
-            false => self.take(waiting),
-        }
-    }
-
     fn take(&mut self, waiting: &WaitingWords) -> Vec<Message> {
         let said = waiting.take();
         let messages = said.iter().map(|said| said.message.clone()).collect();
@@ -57,6 +49,16 @@ impl Words {
 }
 
 impl Leg {
+    /// Messages that people sent meanwhile come with an answer of a model when it is recorded. An answer that is cancelled
+    /// or dropped before leaves them.
+    pub(super) fn add_words(&self, op: OperationId, answer: &mut ModelResponse) {
+        let mut books = self.books.lock();
+        let words = &mut books.words;
+        if !words.deaf.contains(&op.lane) {
+            answer.steering.extend(words.take(self.sender.words()));
+        }
+    }
+
     /// A lane hears at this place first the words that are recorded there, and else those that people have said by
     /// now, if the function is not past the place. A function is past it while the leg has a
     /// recorded operation for which it has not asked. `next` is the lane's next operation.

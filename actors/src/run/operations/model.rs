@@ -137,18 +137,10 @@ impl Asking {
             let (leg, id) = (&self.leg, self.call.operation);
             leg.tell(id, called.told);
             match called.end {
-                // Messages that people sent meanwhile are taken when the answer that brings them is
-                // recorded. An answer that is cancelled or dropped before leaves them.
                 ModelEnd::Over(mut response) => {
-                    let leg = self.leg;
                     // Before the journal shares the answer with the function, so that none is copied for it.
-                    leg.name_causes(id, &mut response);
-                    Begin::deferred(move || {
-                        let waiting = leg.sender.words();
-                        let said = leg.books.lock().words.with_answer(id.lane, waiting);
-                        response.steering.extend(said);
-                        Ok(response)
-                    })
+                    self.leg.name_causes(id, &mut response);
+                    Begin::Ready(Ok(response))
                 }
                 ModelEnd::Failed(error, lost) => {
                     self.leg.lost(id, lost);
