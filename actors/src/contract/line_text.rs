@@ -27,14 +27,31 @@ enum Text {
 }
 
 /// A text that is written when it is first read.
-trait Later: Send + Sync {
+pub(crate) trait Later: Send + Sync {
     fn text(&self) -> &str;
 }
 
-struct Unread<T> {
+/// A value whose text nobody has read yet.
+pub(crate) struct Unread<T> {
     text: OnceLock<Box<str>>,
     /// The value that the text tells, until it is written.
     what: Mutex<Option<T>>,
+}
+
+impl<T> Unread<T> {
+    pub(crate) fn new(what: T) -> Arc<Self> {
+        Arc::new(Self {
+            text: OnceLock::new(),
+            what: Mutex::new(Some(what)),
+        })
+    }
+
+    /// Changes the value, unless its text was read.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut T)) {
+        if let Some(what) = &mut *self.what.lock() {
+            change(what);
+        }
+    }
 }
 
 impl<T: AsText> Later for Unread<T> {
@@ -84,10 +101,13 @@ shared_entries! {
 impl LineText {
     /// The text of this, when somebody reads it.
     pub(crate) fn of(what: impl AsText + 'static) -> Self {
-        Self(Text::Later(Arc::new(Unread {
-            text: OnceLock::new(),
-            what: Mutex::new(Some(what)),
-        })))
+        Unread::new(what).into()
+    }
+}
+
+impl<L: Later + 'static> From<Arc<L>> for LineText {
+    fn from(later: Arc<L>) -> Self {
+        Self(Text::Later(later))
     }
 }
 

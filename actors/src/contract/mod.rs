@@ -64,7 +64,7 @@ pub use interceptor::{
 };
 pub use inventory::Inventory;
 pub use line::{EntryError, Line};
-pub(crate) use line_text::{AsText, LineText};
+pub(crate) use line_text::{AsText, LineText, Unread};
 pub use mailbox::{ForwardedTurn, ItemBody, MailboxItem};
 pub use membership::{CarriedTeam, Membership};
 pub(crate) use model::Slot;

@@ -1,31 +1,40 @@
 //! The end of an operation, as the journal keeps it until somebody reads its text.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 
-use super::{call_identity::CallIdentity, operation::Made};
+use super::{call_identity::CallIdentity, operation::End};
 use crate::{
-    contract::AsText,
+    contract::{AsText, LineText, Unread},
     vocabulary::{CallReport, ErrorKind, OperationError, OperationId, Spent, canonical, charge},
 };
 
 /// Room for the JSON of a result; most are short.
 const ROOM: usize = 128;
 
-/// The result of an operation, as a value or as the JSON of a `Result`.
-pub(crate) enum Payload {
-    Typed(Kept),
-    Json(Vec<u8>),
-}
-
-/// A copy of an operation's result, of which JSON is made when somebody reads the journal.
-pub struct Kept(Box<dyn AsText>);
+/// A copy of an operation's result, of which JSON is made when somebody reads the journal: an entry without its head.
+pub struct Kept(Arc<dyn Headless>);
 
 opaque!(Kept);
 
 impl Kept {
     /// Keeps this copy, which always has a form as JSON: the keys of its maps are texts.
     pub fn of(result: impl Serialize + Send + Sync + 'static) -> Self {
-        Self(Box::new(Copied(result)))
+        let (head, result) = (None, Copied(result));
+        Self(Unread::new(Completed { head, result }))
+    }
+}
+
+/// An entry whose head is not known yet.
+trait Headless: Send + Sync {
+    fn complete(self: Arc<Self>, head: Head) -> LineText;
+}
+
+impl<R: AsText + 'static> Headless for Unread<Completed<R>> {
+    fn complete(self: Arc<Self>, head: Head) -> LineText {
+        self.change(|entry| entry.head = Some(head));
+        self.into()
     }
 }
 
@@ -33,12 +42,7 @@ struct Copied<T>(T);
 
 impl<T: Serialize + Send + Sync> AsText for Copied<T> {
     fn write(&self, into: &mut Vec<u8>) {
-        let begin = into.len();
-        if let Err(error) = write_end(Ok(&self.0), into) {
-            into.truncate(begin);
-            // An error is plain text and numbers, which can always be encoded.
-            let _ = write_end(Err::<&T, _>(&unrecordable(&error)), into);
-        }
+        let _ = write_or_refuse(into, |into| write_end(Ok(&self.0), into));
     }
 }
 
@@ -50,75 +54,81 @@ pub(super) fn write_end<T: Serialize>(
     canonical::write_as_given(&end, into)
 }
 
-fn unrecordable(error: &serde_json::Error) -> OperationError {
-    let message = format!("the result could not be recorded as JSON: {error}");
-    OperationError::new(ErrorKind::Malformed, message)
-}
-
-impl Payload {
-    /// The journal's record of an operation's end.
-    ///
-    /// # Errors
-    /// The result has no form as JSON; this error is what the operation ends with.
-    pub(super) fn of(mut end: Result<&mut Made, &OperationError>) -> Result<Self, OperationError> {
-        let made = end.as_mut().ok();
-        if let Some(kept) = made.and_then(|made| made.kept.take()) {
-            return Ok(Self::Typed(kept));
-        }
-        let mut json = Vec::with_capacity(ROOM);
-        let written = match end {
-            Ok(made) => made.write(&mut json),
-            Err(error) => write_end(Err::<&(), _>(error), &mut json),
-        };
-        written.map_err(|error| unrecordable(&error))?;
-        Ok(Self::Json(json))
-    }
+/// Appends the end of an operation. If it has no form as JSON, the returned error is appended instead.
+fn write_or_refuse(
+    into: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+) -> Result<(), OperationError> {
+    let begin = into.len();
+    write(into).map_err(|error| {
+        into.truncate(begin);
+        let message = format!("the result could not be recorded as JSON: {error}");
+        let error = OperationError::new(ErrorKind::Malformed, message);
+        // An error is plain text and numbers, which can always be encoded.
+        let _ = write_end(Err::<&(), _>(&error), into);
+        error
+    })
 }
 
 /// The end of an operation on its way into the journal: its text is that of an
 /// [`Entry::Completed`](crate::vocabulary::Entry::Completed).
-pub(super) struct Completed {
-    pub(super) op: OperationId,
-    pub(super) identity: CallIdentity,
-    pub(super) result: Payload,
-    pub(super) spent: Spent,
-    pub(super) call: Option<CallReport>,
+struct Completed<R> {
+    head: Option<Head>,
+    result: R,
 }
 
-impl AsText for Completed {
+/// What an entry tells of an operation besides its result: what it consumed, and how a call of a tool was answered.
+pub(super) type Head = (OperationId, CallIdentity, Spent, Option<CallReport>);
+
+/// The journal's record of an operation's end. If its result has no form as JSON, the returned error is recorded instead.
+pub(super) fn record(head: Head, end: &mut End) -> (LineText, Result<(), OperationError>) {
+    if let Some(kept) = end.as_mut().ok().and_then(|made| made.kept.take()) {
+        return (kept.0.complete(head), Ok(()));
+    }
+    let mut result = Vec::with_capacity(ROOM);
+    let ended = write_or_refuse(&mut result, |into| match end {
+        Ok(made) => made.write(into),
+        Err(error) => write_end(Err::<&(), _>(&*error), into),
+    });
+    let head = Some(head);
+    (LineText::of(Completed { head, result }), ended)
+}
+
+/// A result as JSON.
+impl AsText for Vec<u8> {
     fn write(&self, into: &mut Vec<u8>) {
-        let CallIdentity {
-            kind,
-            name,
-            digest,
-            asked_by,
-        } = &self.identity;
-        let OperationId { leg, lane, number } = self.op;
+        into.extend_from_slice(self);
+    }
+}
+
+impl<R: AsText> AsText for Completed<R> {
+    fn write(&self, into: &mut Vec<u8>) {
+        let Some((op, identity, spent, call)) = &self.head else {
+            return;
+        };
+        let OperationId { leg, lane, number } = *op;
         into.extend_from_slice(b"{\"completed\":{\"op\":\"");
         for (number, before) in [(leg, ""), (lane, "."), (number, ".")] {
             into.extend_from_slice(before.as_bytes());
             put(&number, into);
         }
         into.extend_from_slice(b"\",\"kind\":");
-        put(kind, into);
+        put(&identity.kind, into);
         into.extend_from_slice(b",\"name\":");
-        put(name, into);
+        put(&identity.name, into);
         into.extend_from_slice(b",\"digest\":\"");
-        into.extend_from_slice(&digest.get().hexadecimal());
+        into.extend_from_slice(&identity.digest.get().hexadecimal());
         into.extend_from_slice(b"\",\"result\":");
-        match &self.result {
-            Payload::Typed(Kept(kept)) => kept.write(into),
-            Payload::Json(json) => into.extend_from_slice(json),
-        }
-        if !charge::is_nothing(&self.spent) {
+        self.result.write(into);
+        if !charge::is_nothing(spent) {
             into.extend_from_slice(b",\"spent\":");
-            let _ = charge::serialize(&self.spent, &mut serde_json::Serializer::new(&mut *into));
+            let _ = charge::serialize(spent, &mut serde_json::Serializer::new(&mut *into));
         }
-        if let Some(call) = &self.call {
+        if let Some(call) = call {
             into.extend_from_slice(b",\"call\":");
             put(call, into);
         }
-        if let Some(asked_by) = asked_by {
+        if let Some(asked_by) = &identity.asked_by {
             into.extend_from_slice(b",\"asked_by\":");
             put(asked_by, into);
         }
@@ -139,6 +149,7 @@ mod tests {
     use super::*;
     use crate::{
         contract::Line,
+        run::operation::Made,
         vocabulary::{AnsweredBy, AskedBy, CallDigest, Entry, Timestamp},
     };
 
@@ -174,26 +185,20 @@ mod tests {
                 call: call.clone().map(Box::new),
                 asked_by,
             };
-            let json = serde_json::to_vec(&result).unwrap();
-            for result in [Payload::Json(json), Payload::Typed(Kept::of("a \"b\" ü"))] {
+            for kept in [None, Some(Kept::of("a \"b\" ü"))] {
                 let identity = CallIdentity {
                     kind: "tool".into(),
                     name: name.into(),
                     digest: digest.into(),
                     asked_by,
                 };
-                let call = call.clone();
-                let completed = Completed {
-                    op,
-                    identity,
-                    result,
-                    spent,
-                    call,
-                };
-                assert_eq!(
-                    Line::later(Timestamp::default(), completed),
-                    Line::encode(Timestamp::default(), &entry).unwrap()
-                );
+                let head = (op, identity, spent, call.clone());
+                let mut made = Made::new("a \"b\" ü".to_owned(), spent);
+                made.kept = kept;
+                let (text, ended) = record(head, &mut Ok(made));
+                let at = Timestamp::default();
+                ended.unwrap();
+                assert_eq!(Line { at, text }, Line::encode(at, &entry).unwrap());
             }
         }
     }

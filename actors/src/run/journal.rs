@@ -11,12 +11,7 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::{
-    OnCommitted, Ports,
-    completed::{Completed, Payload},
-    leg::CallIdentity,
-    operation::End,
-};
+use super::{OnCommitted, Ports, completed::record, leg::CallIdentity, operation::End};
 use crate::{
     contract::{Append, AsText, Batch, Claim, Committed, Line, MailboxItem, RunRow, StoreError},
     vocabulary::{CallReport, JournalId, OperationError, OperationId, RunId, Spent, Timestamp},
@@ -195,8 +190,11 @@ impl JournalWriter {
 
     /// Adds an entry to the next commit.
     pub(crate) fn append(&mut self, entry: impl AsText + 'static) {
-        let now = self.ports.clock().now();
-        self.pending.push(Line::later(now, entry));
+        self.push(Line::later(self.now(), entry));
+    }
+
+    fn push(&mut self, line: Line) {
+        self.pending.push(line);
         self.next += 1;
     }
 
@@ -210,21 +208,9 @@ impl JournalWriter {
         spent: Spent,
         call: Option<CallReport>,
     ) -> Result<(), OperationError> {
-        let end = made.as_mut().map_err(|error| &*error);
-        let (result, ended) = match Payload::of(end) {
-            Ok(result) => (Ok(result), Ok(())),
-            Err(error) => (Payload::of(Err(&error)), Err(error)),
-        };
-        // An error is plain text and numbers, which can always be encoded.
-        if let Ok(result) = result {
-            self.append(Completed {
-                op,
-                identity,
-                result,
-                spent,
-                call,
-            });
-        }
+        let (text, ended) = record((op, identity, spent, call), made);
+        let at = self.now();
+        self.push(Line { at, text });
         ended
     }
 
