@@ -1,6 +1,6 @@
 //! The journal: commits the batches of all running agents, in order and in groups.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::supervised_ref::SupervisedRef;
 use crate::{
-    contract::{Batch, BoxFuture, Commits, StoreHandle},
+    contract::{Batch, BoxFuture, Commits, StoreError, StoreHandle},
     run::OnCommitted,
 };
 
@@ -35,7 +35,10 @@ struct Inner {
 
 #[derive(Default)]
 struct Queue {
-    waiting: Vec<(Batch, OnCommitted)>,
+    /// The batches that wait.
+    batches: Vec<Batch>,
+    /// Their callers, after those of the commit under way.
+    callers: VecDeque<OnCommitted>,
     committing: bool,
 }
 
@@ -57,21 +60,22 @@ impl GroupCommit {
     pub(crate) fn commit(&self, batch: Batch, on_committed: OnCommitted) {
         {
             let mut queue = self.0.queue.lock();
-            queue.waiting.push((batch, on_committed));
+            queue.batches.push(batch);
+            queue.callers.push_back(on_committed);
             if std::mem::replace(&mut queue.committing, true) {
                 return;
             }
         }
         let mut permit = CommitPermit(Some(self.clone()));
         for _ in 0..FOR_OTHERS {
-            let Some((mut commit, told)) = permit.next() else {
+            let Some((mut commit, batches)) = permit.next() else {
                 return;
             };
             let Some(result) = (&mut commit).now_or_never() else {
-                let under_way = Some((commit, told));
+                let under_way = Some((commit, batches));
                 return self.leave(JournalMessage { under_way, permit });
             };
-            tell(told, result);
+            permit.tell(batches, result);
         }
         let under_way = None;
         self.leave(JournalMessage { under_way, permit });
@@ -84,8 +88,8 @@ impl GroupCommit {
     }
 }
 
-/// A commit that the store has begun, and the callers that are told of it.
-type UnderWay = (BoxFuture<'static, Commits>, Vec<OnCommitted>);
+/// A commit that the store has begun, and the number of its batches.
+type UnderWay = (BoxFuture<'static, Commits>, usize);
 
 /// The right to commit, which has one holder at a time.
 struct CommitPermit(Option<GroupCommit>);
@@ -95,49 +99,43 @@ impl CommitPermit {
     fn next(&mut self) -> Option<UnderWay> {
         let journal = self.0.as_ref()?;
         let mut queue = journal.0.queue.lock();
-        if queue.waiting.is_empty() {
+        let taken = queue.batches.len().min(GROUP);
+        if taken == 0 {
             queue.committing = false;
             drop(queue);
             self.0 = None;
             return None;
         }
-        let taken = queue.waiting.len().min(GROUP);
-        // Collecting pairs would make room for four at once.
-        let (mut batches, mut told) = (Vec::with_capacity(taken), Vec::with_capacity(taken));
-        for (batch, on_committed) in queue.waiting.drain(..taken) {
-            batches.push(batch);
-            told.push(on_committed);
-        }
+        let later = queue.batches.split_off(taken);
+        let batches = std::mem::replace(&mut queue.batches, later);
         drop(queue);
-        Some((journal.0.store.commit_shared(batches), told))
+        Some((journal.0.store.commit_shared(batches), taken))
+    }
+
+    /// Tells the callers of these batches, which came first.
+    fn tell(&self, batches: usize, result: Commits) {
+        let Some(journal) = &self.0 else { return };
+        let results = result.unwrap_or_else(|error| {
+            tracing::error!(%error, "a commit failed");
+            vec![Err(error); batches]
+        });
+        let lost = std::iter::repeat(Err(StoreError::Closed));
+        for result in results.into_iter().chain(lost).take(batches) {
+            let caller = journal.0.queue.lock().callers.pop_front();
+            if let Some(mut caller) = caller {
+                caller.give(result);
+            }
+        }
     }
 }
 
 impl Drop for CommitPermit {
-    /// The holder of the permit is lost with the batches that waited: their callers are told.
+    /// The holder of the permit is lost with the batches that waited: their callers are told, and those of the commit
+    /// under way.
     fn drop(&mut self) {
         if let Some(journal) = self.0.take() {
-            let waiting = {
-                let mut queue = journal.0.queue.lock();
-                queue.committing = false;
-                std::mem::take(&mut queue.waiting)
-            };
-            drop(waiting);
-        }
-    }
-}
-
-fn tell(told: Vec<OnCommitted>, result: Commits) {
-    match result {
-        Ok(results) => {
-            for (mut caller, result) in told.into_iter().zip(results) {
-                caller.give(result);
-            }
-        }
-        Err(error) => {
-            tracing::error!(%error, "a commit failed");
-            told.into_iter()
-                .for_each(|mut caller| caller.give(Err(error.clone())));
+            let lost = std::mem::take(&mut *journal.0.queue.lock());
+            drop(lost);
         }
     }
 }
@@ -174,11 +172,11 @@ impl Actor for GroupCommitActor {
         *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
                 let JournalMessage { under_way, permit } = &mut message;
-                let Some((commit, told)) = under_way.take().or_else(|| permit.next()) else {
+                let Some((commit, batches)) = under_way.take().or_else(|| permit.next()) else {
                     return;
                 };
                 let result = commit.await;
-                tell(told, result);
+                permit.tell(batches, result);
             }
         })));
         Ok(())
