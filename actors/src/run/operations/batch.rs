@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::{
     approval::{AllowedCall, ApprovalProgress},
-    toolset::{Answered, CallEnd, CallPath},
+    toolset::{Answered, CallPath},
 };
 use crate::{
-    contract::BoxFuture,
     run::{
         Composed, HookContext, LoopContext, RunContext,
         future_set::FutureSet,
@@ -85,11 +84,12 @@ impl RunContext {
         }
         // No policy decides first, so the calls get their ids here.
         let paths = calls.iter().map(|call| self.answer_call(call.clone()));
-        let ready: VecDeque<(usize, CallPath)> = paths.enumerate().collect();
+        let paths: Vec<CallPath> = paths.collect();
         Composed(Box::pin(async move {
             let mut own = ();
             let mut batch = Batch::new(&cx, &calls, &mut own);
-            batch.ready = ready;
+            let paths = paths.into_iter().enumerate();
+            paths.for_each(|(place, path)| batch.begin(place, path));
             batch.run(None).await?;
             Ok(batch.complete())
         }))
@@ -159,13 +159,7 @@ enum Ended {
 }
 
 /// What is under way for the call in a place.
-struct PartOfCall(usize, UnderWay);
-
-enum UnderWay {
-    Call(CallEnd),
-    Asked(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
-    Question(BoxFuture<'static, (Asking, Result<Value, AgentError>)>),
-}
+struct PartOfCall(usize, CallPath);
 
 impl Future for PartOfCall {
     type Output = (usize, Ended);
@@ -173,9 +167,9 @@ impl Future for PartOfCall {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Self(place, under_way) = &mut *self;
         let ended = match under_way {
-            UnderWay::Call(end) => Ended::Call(ready!(end.poll_unpin(cx))),
-            UnderWay::Asked(end) => Ended::Asked(ready!(end.poll_unpin(cx))),
-            UnderWay::Question(end) => {
+            CallPath::Open(end) => Ended::Call(ready!(end.poll_unpin(cx))),
+            CallPath::Asks(end) => Ended::Asked(ready!(end.poll_unpin(cx))),
+            CallPath::Question(end) => {
                 let (asking, answer) = ready!(end.poll_unpin(cx));
                 Ended::Question(asking, answer)
             }
@@ -198,7 +192,9 @@ struct Batch<'a, A> {
     calls: &'a [ToolCall],
     own: &'a mut A,
     places: Vec<Place>,
-    /// Calls that may run, with their places. The ids of their operations are taken already.
+    /// How many calls are under way.
+    running: usize,
+    /// Calls that may run when others have ended, with their places. The ids of their operations are taken already.
     ready: VecDeque<(usize, CallPath)>,
     under_way: FutureSet<PartOfCall>,
 }
@@ -210,7 +206,8 @@ impl<'a, A: Answering> Batch<'a, A> {
             calls,
             own,
             places: vec![Place::default(); calls.len()],
-            ready: VecDeque::with_capacity(calls.len()),
+            running: 0,
+            ready: VecDeque::new(),
             under_way: FutureSet::default(),
         }
     }
@@ -239,7 +236,7 @@ impl<'a, A: Answering> Batch<'a, A> {
                     self.places[place].made = Some(call.arguments.clone());
                     // Its operations take their ids here.
                     call.cause = self.calls[place].cause;
-                    self.ready.push_back((place, self.cx.answer_call(call)));
+                    self.begin(place, self.cx.answer_call(call));
                 }
             },
             Decided::Answered {
@@ -252,46 +249,52 @@ impl<'a, A: Answering> Batch<'a, A> {
             }
             Decided::Ask(asking) => {
                 let answer = self.cx.ask((*asking.question).clone());
-                let end = answer.map(move |answer| (asking, answer));
-                self.under_way
-                    .push(PartOfCall(place, UnderWay::Question(end.boxed())));
+                let end = answer.map(move |answer| (asking, answer)).boxed();
+                let asked = PartOfCall(place, CallPath::Question(end));
+                self.under_way.push(asked);
             }
         }
     }
 
-    /// Runs the calls side by side: those that are ready, and those that become ready by an answer.
+    /// A call may run: at once, or when others have ended.
+    fn begin(&mut self, place: usize, call: CallPath) {
+        if self.running == self.cx.spec().tools_at_once() {
+            self.ready.push_back((place, call));
+            return;
+        }
+        self.running += 1;
+        self.under_way.push(PartOfCall(place, call));
+    }
+
+    /// A call has ended, and the next one that is ready may run.
+    fn goes_on(&mut self) {
+        self.running -= 1;
+        if let Some((place, call)) = self.ready.pop_front() {
+            self.begin(place, call);
+        }
+    }
+
+    /// Runs the calls side by side: those that may run, and those that may by an answer.
     async fn run(&mut self, moment: Option<HookContext<'_>>) -> Result<(), AgentError> {
-        let parallel = self.cx.spec().tools_at_once();
-        let mut running = 0;
         loop {
-            while running < parallel
-                && let Some((place, call)) = self.ready.pop_front()
-            {
-                let under_way = match call {
-                    CallPath::Open(end) => UnderWay::Call(end),
-                    CallPath::Asks(end) => UnderWay::Asked(end),
-                };
-                self.under_way.push(PartOfCall(place, under_way));
-                running += 1;
-            }
             match self.under_way.next().await {
                 None => return Ok(()),
                 Some((place, Ended::Call(end))) => {
-                    running -= 1;
                     self.ended(place, end)?;
+                    self.goes_on();
                 }
                 Some((place, Ended::Asked(Ok(ApprovalProgress::Allowed(allowed))))) => {
                     if !self.make(place, *allowed, moment).await? {
-                        running -= 1;
+                        self.goes_on();
                     }
                 }
                 Some((place, Ended::Asked(Ok(ApprovalProgress::Answered(answered))))) => {
-                    running -= 1;
                     self.ended(place, Ok(answered))?;
+                    self.goes_on();
                 }
                 Some((place, Ended::Asked(Err(error)))) => {
-                    running -= 1;
                     self.ended(place, Err(error))?;
+                    self.goes_on();
                 }
                 Some((place, Ended::Question(asking, answer))) => {
                     if let (Some(watch), Some(moment)) = (self.cx.watch(), moment) {
@@ -344,7 +347,7 @@ impl<'a, A: Answering> Batch<'a, A> {
                 return Ok(false);
             }
         }
-        let made = UnderWay::Asked(allowed.make().boxed());
+        let made = CallPath::Asks(allowed.make().boxed());
         self.under_way.push(PartOfCall(place, made));
         Ok(true)
     }

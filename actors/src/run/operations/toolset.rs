@@ -1,10 +1,11 @@
 use futures_util::{FutureExt, TryFutureExt};
+use serde_json::Value;
 
 use super::{CallTool, Delegated, approval::ApprovalProgress, fitting::fits};
 use crate::{
     contract::BoxFuture,
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
-    run::{Leg, LoopContext, RunContext, Task},
+    run::{Leg, LoopContext, RunContext, Task, policy::Asking},
     vocabulary::{
         AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
         Transfer, as_text,
@@ -19,6 +20,8 @@ pub(super) enum CallPath {
     Open(CallEnd),
     /// Somebody is asked first, for an approval or a credential.
     Asks(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
+    /// Somebody is asked for a policy, which then decides about the call.
+    Question(BoxFuture<'static, (Asking, Result<Value, AgentError>)>),
 }
 
 /// The result of a call, and who gave it.
