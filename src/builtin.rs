@@ -174,7 +174,7 @@ fn settings<T: for<'de> Deserialize<'de>>(given: &Map<String, Value>) -> Result<
 /// Refuses an address before a run is begun with it. A variable is needed only when a request is made.
 #[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
 fn check_address(base_url: &str) -> Result<(), String> {
-    match crate::models::http::parse_address(base_url) {
+    match crate::models::parse_address(base_url) {
         Err(error) if error.kind != ghostlight_actors::vocabulary::ErrorKind::Authentication => {
             Err(error.message)
         }

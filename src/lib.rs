@@ -182,11 +182,8 @@ pub mod config;
 pub mod context;
 #[cfg(feature = "retrieval")]
 pub mod documents;
-pub mod environment;
 #[cfg(feature = "evals")]
 pub mod evals;
-#[doc(hidden)]
-pub mod files;
 pub mod instructions;
 pub mod interceptors;
 #[cfg(feature = "mcp")]
@@ -216,6 +213,8 @@ pub use ghostlight_actors::{
     actor, contract, definition, ractor, run, safety, session, testing, vocabulary,
 };
 pub use ghostlight_macros::tool;
+#[doc(hidden)]
+pub use ghostlight_models::{environment, files};
 pub use one_agent::{AgentExt, AnswerStream};
 #[cfg(feature = "sqlite")]
 pub use open::SystemExt;

@@ -16,7 +16,7 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::models::{SecretText, client::http_client};
+use crate::models::{SecretText, http_client};
 
 /// The path of a registry's services, below its address.
 const PATH: &str = "/anp-registry/services";

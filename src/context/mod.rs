@@ -24,7 +24,6 @@ mod context_item;
 mod counter;
 mod cutting;
 mod draft;
-mod estimate;
 mod history;
 mod layout;
 mod message_cache;
@@ -48,8 +47,8 @@ use serde_json::Value;
 
 pub use builder::{Built, ContextBuilder};
 pub use context_item::{ContextItem, ContextItemSource};
-pub use counter::{TokenCounter, TokenCounterHandle};
-pub use estimate::Estimate;
+pub use counter::TokenCounterHandle;
+pub use ghostlight_models::{Estimate, TokenCounter};
 pub use history::paired;
 pub use optimizer::ContextOptimizer;
 pub use prefix::{PrefixReport, StablePrefix};

@@ -13,7 +13,7 @@ use secrecy::ExposeSecret as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::models::{Secret, client::http_client};
+use crate::models::{Secret, http_client};
 
 /// The most bytes of a decision.
 const MAX_BYTES: usize = 64 << 10;

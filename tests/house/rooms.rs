@@ -9,7 +9,7 @@ const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 19] = [
+const PACKAGES: [(&str, &[&str]); 20] = [
     (
         FACE,
         &[
@@ -21,6 +21,7 @@ const PACKAGES: [(&str, &[&str]); 19] = [
             "ghostlight_macros",
             "ghostlight_mcp",
             "ghostlight_memory",
+            "ghostlight_models",
             "ghostlight_opentelemetry",
             "ghostlight_page",
             "ghostlight_postgres",
@@ -54,6 +55,8 @@ const PACKAGES: [(&str, &[&str]); 19] = [
             "ghostlight_structured_output",
         ],
     ),
+    // The offline model finds the tool and the passage that fit, and embedders are of words too.
+    ("ghostlight_models", &[ENGINE, "ghostlight_retrieval"]),
     ("ghostlight_opentelemetry", &[ENGINE]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),
@@ -102,12 +105,12 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 28] = [
+const TOPICS: [(&str, May); 26] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
     ("anp", May::Name(&["models"])),
-    ("attachment", May::Name(&["files"])),
+    ("attachment", May::Name(&[])),
     (
         "behaviors",
         May::Name(&["context", "policies", "structured_output"]),
@@ -121,19 +124,13 @@ const TOPICS: [(&str, May); 28] = [
         "documents",
         May::Name(&["context", "mcp", "models", "retrieval", "tools"]),
     ),
-    ("environment", May::Name(&[])),
     ("evals", May::Name(&[])),
-    ("files", May::Name(&[])),
     ("instructions", May::Name(&[])),
-    ("interceptors", May::Name(&["context", "files", "models"])),
-    // Teams over this protocol stand beside the other endpoints of a server; what its servers are given may be in a file.
-    ("mcp", May::Name(&["environment", "files", "server"])),
+    ("interceptors", May::Name(&["context", "models"])),
+    // Teams over this protocol stand beside the other endpoints of a server.
+    ("mcp", May::Name(&["server"])),
     ("memory", May::Name(&[])),
-    // A server that does not tell what it consumed has it estimated by a context's counter.
-    (
-        "models",
-        May::Name(&["context", "environment", "files", "retrieval"]),
-    ),
+    ("models", May::Name(&[])),
     ("one_agent", May::NameAny),
     ("open", May::NameAny),
     ("opentelemetry", May::Name(&[])),
@@ -141,9 +138,9 @@ const TOPICS: [(&str, May); 28] = [
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
     ("server", May::Name(&[])),
-    ("stores", May::Name(&["files"])),
+    ("stores", May::Name(&[])),
     ("structured_output", May::Name(&[])),
-    ("tools", May::Name(&["files", "retrieval"])),
+    ("tools", May::Name(&["retrieval"])),
     // A router compares a task with examples, by an embedder that a team file names; notes of a tree are a `board`.
     (
         "workflows",
