@@ -36,6 +36,7 @@ mod unseen;
 pub use deciding::visible_value;
 pub use event_stream::{EventParser, ServerEvent};
 pub use front_matter::front_matter;
+pub use ghostlight_supervisor::seconds;
 pub(crate) use keys::is_path_key;
 pub use keys::is_secret_key;
 pub use metrics::{metric_head, metric_histogram, metric_line};

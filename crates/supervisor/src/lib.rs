@@ -62,6 +62,7 @@ mod child_life;
 mod exit;
 mod handle;
 pub mod machine;
+pub mod seconds;
 mod spec;
 
 pub use actor::SupervisorMessage;

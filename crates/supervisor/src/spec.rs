@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::seconds;
+
 /// Which children are restarted when one of them has to be.
 ///
 /// The group strategies restart *every* child in their range, as OTP does. This includes children
@@ -44,7 +46,7 @@ pub struct Intensity {
     /// Allowed restarts; with 0 the first one ends the supervisor.
     pub restarts: u32,
     /// The time window of the count; must not be zero.
-    #[serde(rename = "period_ms", with = "milliseconds")]
+    #[serde(rename = "period_s", with = "seconds")]
     pub period: Duration,
 }
 
@@ -73,17 +75,17 @@ impl Default for Intensity {
 pub struct Backoff {
     /// The first delay. Zero (the default, and OTP's rule) means no delay, except after an excused
     /// exit.
-    #[serde(rename = "base_ms", with = "milliseconds")]
+    #[serde(rename = "base_s", with = "seconds")]
     pub base: Duration,
     /// The factor from one delay to the next; finite, at least 1.
     pub factor: f64,
     /// The longest delay.
-    #[serde(rename = "max_ms", with = "milliseconds")]
+    #[serde(rename = "max_s", with = "seconds")]
     pub max: Duration,
     /// The largest random share by which a delay is shortened, from 0 (none) to 1 (all).
     pub jitter: f64,
     /// How long a child must have run for its earlier failures to be ignored.
-    #[serde(rename = "reset_after_ms", with = "milliseconds")]
+    #[serde(rename = "reset_after_s", with = "seconds")]
     pub reset_after: Duration,
 }
 
@@ -165,7 +167,7 @@ pub enum Shutdown {
     /// Killed at once: its handler is dropped at an await point, and its `post_stop` does not run.
     BrutalKill,
     /// Asked to stop, and killed if it has not ended after this time.
-    #[serde(rename = "within_ms", with = "milliseconds")]
+    #[serde(rename = "within_s", with = "seconds")]
     Within(Duration),
     /// Asked to stop, without a time limit.
     Infinity,
@@ -423,19 +425,4 @@ pub enum SpecError {
         /// The child.
         id: String,
     },
-}
-
-/// Durations in whole milliseconds, for team files.
-mod milliseconds {
-    use std::time::Duration;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(time: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        u64::deserialize(from).map(Duration::from_millis)
-    }
 }

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use ghostlight_supervisor::{
     AutoShutdown, Backoff, ChildKind, ChildSpec, EndReason, Escalation, Exit, Intensity, Restart,
-    Shutdown, SpecError, Strategy, SupervisorSpec,
+    Shutdown, SpecError, Strategy, SupervisorSpec, seconds,
 };
 use proptest::prelude::*;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 #[test]
@@ -21,9 +22,9 @@ fn a_supervisor_is_written_with_units_in_its_names() {
         .seed(7);
     let json = json!({
         "strategy": "rest_for_one",
-        "intensity": { "restarts": 3, "period_ms": 10_000 },
+        "intensity": { "restarts": 3, "period_s": 10 },
         "backoff": {
-            "base_ms": 200, "factor": 2.0, "max_ms": 5_000, "jitter": 0.2, "reset_after_ms": 60_000,
+            "base_s": 0.2, "factor": 2.0, "max_s": 5, "jitter": 0.2, "reset_after_s": 60,
         },
         "auto_shutdown": "any_significant",
         "seed": 7,
@@ -39,9 +40,49 @@ fn a_supervisor_is_written_with_units_in_its_names() {
 }
 
 #[test]
+fn a_time_in_a_file_is_a_number_of_seconds() {
+    #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    struct File {
+        #[serde(with = "seconds")]
+        wait_s: Duration,
+        #[serde(with = "seconds", default)]
+        timeout_s: Option<Duration>,
+    }
+    let read = |text: &str| serde_json::from_str::<File>(text);
+    let written = r#"{"wait_s":90,"timeout_s":0.05}"#;
+    let file = read(written).unwrap();
+    assert_eq!(file.wait_s, Duration::from_secs(90));
+    assert_eq!(file.timeout_s, Some(Duration::from_millis(50)));
+    assert_eq!(serde_json::to_string(&file).unwrap(), written);
+    assert_eq!(
+        read(r#"{"wait_s":0,"timeout_s":null}"#).unwrap().timeout_s,
+        None
+    );
+    for (wrong, told) in [
+        (
+            r#"{"wait_s":-1}"#,
+            "`-1`, expected a number of seconds, 0 or more",
+        ),
+        (
+            r#"{"wait_s":-0.5}"#,
+            "`-0.5`, expected a number of seconds, 0 or more",
+        ),
+        (r#"{"wait_s":1e300}"#, "expected a number of seconds"),
+        (
+            r#"{"wait_s":18446744073709552}"#,
+            "expected a number of seconds",
+        ),
+        (r#"{"wait_s":"1m"}"#, "\"1m\", expected a number of seconds"),
+    ] {
+        let error = read(wrong).unwrap_err().to_string();
+        assert!(error.contains(told), "{wrong}: {error}");
+    }
+}
+
+#[test]
 fn a_child_is_written_with_what_differs_from_the_default() {
     let child: ChildSpec = serde_json::from_value(json!({
-        "id": "a", "restart": "transient", "shutdown": { "within_ms": 250 }, "significant": true,
+        "id": "a", "restart": "transient", "shutdown": { "within_s": 0.25 }, "significant": true,
         "kind": "supervisor",
     }))
     .unwrap();
