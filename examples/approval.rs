@@ -8,7 +8,10 @@
 //!     cargo run --example approval refunds.db
 #![allow(clippy::print_stdout)]
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use ghostlight::{
     actor::Run,
@@ -80,7 +83,7 @@ async fn answer(
 async fn main() -> Result<(), ghostlight::Error> {
     let rule = ApprovalRule::required()
         .prompt("Refund {euro} euro (card {card_token})?") // secrets are left out
-        .expires(3600, OnExpiry::Deny)
+        .expires(Duration::from_secs(3600), OnExpiry::Deny)
         .remember();
     let desk = Agent::new("desk")
         .instructions("Refund what customers ask for.")

@@ -165,7 +165,7 @@ impl Policy for SoftBudget {
         request: &mut ModelRequest,
     ) -> Result<Option<ModelResponse>, AgentError> {
         let spent = cx.budget().await?.spent;
-        let now = match self.budget.wall_time_ms {
+        let now = match self.budget.wall_time {
             Some(_) => cx.now().await?,
             None => Timestamp::default(),
         };
@@ -206,6 +206,8 @@ impl Policy for SoftBudget {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use ghostlight_actors::vocabulary::Usage;
 
     use super::*;
@@ -227,7 +229,7 @@ mod tests {
         let budget = Budget {
             model_calls: Some(3),
             tokens: Some(100),
-            wall_time_ms: Some(5_000),
+            wall_time: Some(Duration::from_secs(5)),
             ..Budget::default()
         };
         let mut state = SoftBudgetState::default();

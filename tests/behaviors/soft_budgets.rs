@@ -103,7 +103,7 @@ async fn who_finishes_by_a_tool_is_to_call_that_one() {
 async fn a_bound_in_tokens_or_in_time_is_told_too() {
     for (budget, told) in [
         (json!({ "tokens": 1 }), "no more than 1 tokens"),
-        (json!({ "wall_time_ms": 1 }), "no more than 0.001 s"),
+        (json!({ "wall_time_s": 0.001 }), "no more than 0.001 s"),
     ] {
         let usage = Usage {
             input_tokens: 1,

@@ -24,7 +24,7 @@ schedules:
     say: Plan the day.
     session: diary
     missed: skip
-  - { name: pulse, every_ms: 60_000, say: Look for new mail. }
+  - { name: pulse, every_s: 60, say: Look for new mail. }
 ",
     );
     assert_eq!(team.durability, Durability::Async);
@@ -43,12 +43,15 @@ schedules:
             "{ name: a, say: x, cron: 0 9 * * *, zone: Mars/Olympus }",
             "Mars/Olympus",
         ),
-        ("{ name: a, say: x }", "`every_ms` or `cron`"),
-        ("{ name: a, say: x, every_ms: 0 }", "`every_ms` is 0"),
+        ("{ name: a, say: x }", "`every_s` or `cron`"),
+        ("{ name: a, say: x, every_s: 0 }", "`every_s` is 0"),
         ("{ name: a, cron: 0 9 * * * }", "says nothing"),
-        ("{ name: not good, say: x, every_ms: 1 }", "schedule name"),
         (
-            "{ say: x, every_ms: 1 }",
+            "{ name: not good, say: x, every_s: 0.001 }",
+            "schedule name",
+        ),
+        (
+            "{ say: x, every_s: 0.001 }",
             "the schedule's key `name` is missing",
         ),
     ] {
@@ -79,7 +82,7 @@ webhooks:
         .session("issue-{body.issue.number}");
     let note = Webhook::new("note", "${NOTE_SECRET}")
         .owner("ada")
-        .wait_s(20);
+        .wait(Duration::from_secs(20));
     assert_eq!(team.webhooks, [issues, note]);
     for (webhook, told) in [
         ("{ name: a }", "no secret"),
@@ -134,7 +137,10 @@ messengers:
     let ask = Webhook::new("ask", "${ASK_SECRET}").callback("{body.reply_to}");
     assert_eq!(team.webhooks, [ask]);
     let chat = Messenger::new("chat", "https://example.org/out", "${CHAT_SECRET}");
-    assert_eq!(team.messengers, [chat.cool_down_s(2).react("👀")]);
+    assert_eq!(
+        team.messengers,
+        [chat.cool_down(Duration::from_secs(2)).react("👀")]
+    );
     for (messenger, told) in [
         (
             "{ name: a b, url: \"https://a\", secret: \"${S}\" }",

@@ -1,5 +1,7 @@
 //! Loops by a condition to go on.
 
+use std::time::Duration;
+
 use ghostlight::workflows;
 use ghostlight_actors::{
     actor::{System, SystemError},
@@ -87,7 +89,7 @@ async fn a_loop_without_a_bound_needs_a_budget_and_goes_on_until_it_is_used_up()
         "{told}"
     );
     let budget = Budget {
-        wall_time_ms: Some(60_000),
+        wall_time: Some(Duration::from_secs(60)),
         ..Budget::default()
     };
     let task = format!("a{}", "x".repeat(200));

@@ -138,7 +138,7 @@ async fn a_cancel_or_a_bound_on_time_leaves_what_was_made_by_then_in_any_workflo
             for cancels in [true, false] {
                 let place = format!("{} at {member}, cancelled: {cancels}", pattern.name);
                 let budget = Budget {
-                    wall_time_ms: (!cancels).then_some(60_000),
+                    wall_time: (!cancels).then_some(Duration::from_secs(60)),
                     ..Budget::default()
                 };
                 let turn = Turn::text(pattern.task).budget(budget);

@@ -1,6 +1,6 @@
 //! Toolsets: tools that come together.
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use parking_lot::Mutex;
 
@@ -189,8 +189,7 @@ impl CallSpec {
     /// A definition with these limits in place of its own.
     #[must_use]
     pub fn applied(&self, mut definition: ToolDefinition) -> ToolDefinition {
-        let timeout = self.timeout_s.map(Duration::try_from_secs_f64);
-        if let Some(Ok(timeout)) = timeout {
+        if let Some(timeout) = self.timeout {
             definition = definition.timeout(timeout);
         }
         if let Some(characters) = self.output_limit {

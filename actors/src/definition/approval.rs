@@ -1,7 +1,11 @@
 //! What people are asked about an agent's work, as plain data.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::safety::seconds;
 
 /// Whether and how somebody is asked before an agent calls a tool.
 ///
@@ -20,9 +24,13 @@ pub struct ApprovalRule {
     /// The tool that decides instead of a person, such as a webhook.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-    /// After how many seconds the question expires; never, where it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_s: Option<u64>,
+    /// The time after which the question expires; never, where it is left out.
+    #[serde(
+        rename = "expires_s",
+        with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub expires: Option<Duration>,
     /// What counts as the answer then.
     pub on_expiry: OnExpiry,
     /// Arguments that are shown whole, because nothing in them is taken for a secret. An argument whose name says that
@@ -55,7 +63,7 @@ impl ApprovalRule {
             required: true,
             prompt: None,
             by: None,
-            expires_s: None,
+            expires: None,
             on_expiry: OnExpiry::Deny,
             reveal: Vec::new(),
             remember: false,
@@ -86,10 +94,10 @@ impl ApprovalRule {
         self
     }
 
-    /// Sets after how many seconds the question expires, and what counts as the answer then.
+    /// Sets the time after which the question expires, and what counts as the answer then.
     #[must_use]
-    pub fn expires(mut self, seconds: u64, on_expiry: OnExpiry) -> Self {
-        (self.expires_s, self.on_expiry) = (Some(seconds), on_expiry);
+    pub fn expires(mut self, after: Duration, on_expiry: OnExpiry) -> Self {
+        (self.expires, self.on_expiry) = (Some(after), on_expiry);
         self
     }
 
@@ -140,8 +148,10 @@ struct RuleInFile {
     prompt: Option<String>,
     /// The tool that decides instead of a person.
     by: Option<String>,
-    /// After how many seconds nobody's answer counts any more.
-    expires_s: Option<u64>,
+    /// The time after which nobody's answer counts any more.
+    #[serde(rename = "expires_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    expires: Option<Duration>,
     /// What counts as the answer then.
     on_expiry: OnExpiry,
     /// Arguments of which all is shown, also what looks like a secret.
@@ -158,7 +168,7 @@ impl Default for RuleInFile {
             required: true,
             prompt: None,
             by: None,
-            expires_s: None,
+            expires: None,
             on_expiry: OnExpiry::Deny,
             reveal: Vec::new(),
             remember: false,
@@ -177,7 +187,7 @@ impl From<InFile> for ApprovalRule {
                 required: rule.required,
                 prompt: rule.prompt,
                 by: rule.by,
-                expires_s: rule.expires_s,
+                expires: rule.expires,
                 on_expiry: rule.on_expiry,
                 reveal: rule.reveal,
                 remember: rule.remember,
@@ -194,16 +204,21 @@ impl From<InFile> for ApprovalRule {
 pub struct ClarifySpec {
     /// How many questions it may ask in one run.
     pub questions: u32,
-    /// After how many seconds it continues without an answer; never, where it is left out.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub expires_s: Option<u64>,
+    /// The time after which it continues without an answer; never, where it is left out.
+    #[serde(
+        rename = "expires_s",
+        with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub expires: Option<Duration>,
 }
 
 impl Default for ClarifySpec {
     fn default() -> Self {
         Self {
             questions: 1,
-            expires_s: None,
+            expires: None,
         }
     }
 }
@@ -213,14 +228,14 @@ impl ClarifySpec {
     pub fn questions(questions: u32) -> Self {
         Self {
             questions,
-            expires_s: None,
+            expires: None,
         }
     }
 
-    /// Goes on without an answer after this many seconds.
+    /// Goes on without an answer after this time.
     #[must_use]
-    pub fn expires(mut self, seconds: u64) -> Self {
-        self.expires_s = Some(seconds);
+    pub fn expires(mut self, after: Duration) -> Self {
+        self.expires = Some(after);
         self
     }
 }

@@ -1,10 +1,12 @@
 //! What a model that makes agents may make.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::BehaviorSpec;
-use crate::vocabulary::Budget;
+use crate::{safety::seconds, vocabulary::Budget};
 
 /// The name of the tool by which a model makes an agent.
 pub(crate) const CREATE_AGENT: &str = "create_agent";
@@ -32,8 +34,10 @@ pub struct CreateAgentSpec {
     pub behavior: BehaviorSpec,
     /// The most steps of each.
     pub max_steps: u32,
-    /// How long each may work, in seconds. What it has said by then is its partial result.
-    pub timeout_s: u64,
+    /// How long each may work, a second at the least. What it has said by then is its partial result.
+    #[serde(rename = "timeout_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub timeout: Duration,
     /// The bounds of each, beyond these.
     pub budget: Budget,
     /// Whether it may make agents that work in the background: the model goes on at once, and waits for one with
@@ -54,7 +58,7 @@ impl Default for CreateAgentSpec {
             depth: 1,
             behavior: BehaviorSpec::default(),
             max_steps: 30,
-            timeout_s: 300,
+            timeout: Duration::from_secs(300),
             budget: Budget::default(),
             background: false,
             retries: 0,

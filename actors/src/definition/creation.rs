@@ -1,5 +1,7 @@
 //! Agents that a model makes for a task.
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -84,7 +86,7 @@ impl CreateAgentSpec {
             (u64::from(self.agents), "`agents` must be at least 1"),
             (u64::from(self.depth), "`depth` must be at least 1"),
             (u64::from(self.max_steps), "`max_steps` must be at least 1"),
-            (self.timeout_s, "`timeout_s` must be at least 1"),
+            (self.timeout.as_secs(), "`timeout_s` must be at least 1"),
         ];
         let wrong = bounds.into_iter().find(|(bound, _)| *bound == 0);
         wrong.map(|(_, fault)| fault)
@@ -149,7 +151,7 @@ impl CreateAgentSpec {
                 },
                 "max_steps": at_most(self.max_steps.into()),
                 "max_model_calls": { "type": "integer", "minimum": 1 },
-                "timeout_seconds": at_most(self.timeout_s),
+                "timeout_seconds": at_most(self.timeout.as_secs()),
             },
             "required": ["name", "goal", "tools"],
             "additionalProperties": false,
@@ -226,10 +228,10 @@ impl CreateAgentSpec {
             agent.behavior = BehaviorSpec::new(wanted.flow.behavior());
             (agent.tools, agent.create_agent) = (Vec::new(), None);
         }
-        let seconds = wanted.timeout_seconds.unwrap_or(self.timeout_s);
+        let time = wanted.timeout_seconds.map(Duration::from_secs);
         let budget = Budget {
             model_calls: wanted.max_model_calls,
-            wall_time_ms: Some(seconds.min(self.timeout_s).saturating_mul(1000)),
+            wall_time: Some(time.map_or(self.timeout, |time| time.min(self.timeout))),
             ..Budget::default()
         };
         let task = match wanted.context.trim() {

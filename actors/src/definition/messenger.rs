@@ -1,6 +1,6 @@
 //! Messengers: people talk to a team where they talk to each other.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::{
     form::{is_default, well_formed},
     notification::check_address,
 };
-use crate::safety::sole_reference;
+use crate::safety::{seconds, sole_reference};
 
 /// A messenger whose people talk to the team. A bridge, a small program beside the messenger, posts what they write and how
 /// they react to the server (`ghostlight serve --listen`, at `/messengers/TEAM/NAME`), and takes the team's messages at
@@ -20,9 +20,11 @@ use crate::safety::sole_reference;
 /// Each person has a session of their own in each chat, as the owner `messenger:NAME:PERSON`.
 ///
 /// ```
+/// use std::time::Duration;
 /// use ghostlight_actors::definition::Messenger;
 ///
-/// let chat = Messenger::new("chat", "https://bridge.example.org/out", "${BRIDGE_SECRET}").cool_down_s(2);
+/// let chat = Messenger::new("chat", "https://bridge.example.org/out", "${BRIDGE_SECRET}");
+/// let chat = chat.cool_down(Duration::from_secs(2));
 /// assert!(chat.check().is_ok());
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -45,9 +47,14 @@ pub struct Messenger {
     /// `${BRIDGE_SECRET}`. Telegram is given it as `secret_token` with the address (`setWebhook`), and shows it with each
     /// update.
     pub secret: String,
-    /// How many seconds a person waits before their next message is taken, up to an hour; none when left out.
-    #[serde(skip_serializing_if = "is_default")]
-    pub cool_down_s: u32,
+    /// How long a person waits before their next message is taken, up to an hour; not at all when left out.
+    #[serde(
+        rename = "cool_down_s",
+        with = "seconds",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(with = "f64")]
+    pub cool_down: Duration,
     /// An emoji with which the team reacts to a message when it begins to work on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub react: Option<String>,
@@ -69,7 +76,7 @@ impl Messenger {
     /// Where Telegram takes calls.
     const TELEGRAM: &'static str = "https://api.telegram.org";
     /// The longest pause between two messages of one person, in seconds.
-    pub const MAX_COOL_DOWN_S: u32 = 3_600;
+    pub const MAX_COOL_DOWN: Duration = Duration::from_secs(3_600);
     /// The most bytes of an emoji.
     const MAX_EMOJI: usize = 64;
 
@@ -111,8 +118,8 @@ impl Messenger {
 
     /// Sets how many seconds a person waits before their next message is taken.
     #[must_use]
-    pub fn cool_down_s(mut self, seconds: u32) -> Self {
-        self.cool_down_s = seconds;
+    pub fn cool_down(mut self, time: Duration) -> Self {
+        self.cool_down = time;
         self
     }
 
@@ -157,8 +164,8 @@ impl Messenger {
                     .to_owned(),
             );
         }
-        if self.cool_down_s > Self::MAX_COOL_DOWN_S {
-            let most = Self::MAX_COOL_DOWN_S;
+        if self.cool_down > Self::MAX_COOL_DOWN {
+            let most = Self::MAX_COOL_DOWN.as_secs();
             return Err(format!("`cool_down_s` is {most} at the most"));
         }
         let emoji = self.react.as_deref().unwrap_or("x");

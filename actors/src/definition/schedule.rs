@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DefinitionError, form::well_formed};
-use crate::vocabulary::Timestamp;
+use crate::{safety::seconds, vocabulary::Timestamp};
 
 /// A wake-up schedule of a team: at each of its times a turn is said to one of the team's sessions.
 ///
-/// A time is told either by `every_ms`, counted from the moment at which the schedule was first kept,
+/// A time is told either by `every_s`, counted from the moment at which the schedule was first kept,
 /// or by `cron`, a cron expression of five fields (six with seconds in front), read in `zone`.
 ///
 /// ```
@@ -35,8 +35,10 @@ pub struct Schedule {
     pub session: Option<String>,
     /// Who says it, in a session that belongs to somebody.
     pub owner: Option<String>,
-    /// The time from one turn to the next, in milliseconds.
-    pub every_ms: Option<u64>,
+    /// The time from one turn to the next.
+    #[serde(rename = "every_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub every: Option<Duration>,
     /// A cron expression, such as `0 9 * * 1-5`.
     pub cron: Option<String>,
     /// The IANA time zone in which the cron expression is read, such as `Europe/Berlin`; UTC when
@@ -72,7 +74,7 @@ impl Schedule {
         Self {
             name: name.into(),
             say: say.into(),
-            every_ms: Some(u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)),
+            every: Some(pause),
             ..Self::default()
         }
     }
@@ -144,10 +146,12 @@ impl Schedule {
         if self.say.trim().is_empty() {
             return Err("it says nothing: give it a text in `say`".to_owned());
         }
-        match (self.every_ms, &self.cron) {
-            (Some(1..), None) if self.zone.is_none() => Ok(()),
-            (Some(1..), None) => Err("only a cron expression has a zone: remove `zone`".to_owned()),
-            (Some(0), None) => Err("`every_ms` is 0: give it a time".to_owned()),
+        match (self.every, &self.cron) {
+            (Some(_), None) if self.every_ms().is_none() => {
+                Err("`every_s` is 0: give it a time of at least a millisecond".to_owned())
+            }
+            (Some(_), None) if self.zone.is_none() => Ok(()),
+            (Some(_), None) => Err("only a cron expression has a zone: remove `zone`".to_owned()),
             (None, Some(_)) => {
                 let (cron, zone) = self.calendar()?;
                 let start = jiff::Timestamp::UNIX_EPOCH.to_zoned(zone);
@@ -155,14 +159,20 @@ impl Schedule {
                 next.map(drop)
                     .map_err(|error| format!("it is never due: {error}"))
             }
-            (Some(_), Some(_)) => Err("it has both `every_ms` and `cron`: remove one".to_owned()),
-            (None, None) => Err("it has no times: give it `every_ms` or `cron`".to_owned()),
+            (Some(_), Some(_)) => Err("it has both `every_s` and `cron`: remove one".to_owned()),
+            (None, None) => Err("it has no times: give it `every_s` or `cron`".to_owned()),
         }
+    }
+
+    /// The milliseconds from one turn to the next, where they are any.
+    fn every_ms(&self) -> Option<u64> {
+        let every = u64::try_from(self.every?.as_millis()).unwrap_or(u64::MAX);
+        (every > 0).then_some(every)
     }
 
     /// The first time after this moment, for a schedule that was first kept at `since`.
     pub fn next(&self, since: Timestamp, after: Timestamp) -> Option<Timestamp> {
-        if let Some(every) = self.every_ms.filter(|every| *every > 0) {
+        if let Some(every) = self.every_ms() {
             let passed = after.0.saturating_sub(since.0) / every;
             let times = passed.saturating_add(1);
             return Some(Timestamp(
@@ -178,7 +188,7 @@ impl Schedule {
 
     /// The last time up to this moment, for a schedule that was first kept at `since`.
     pub fn last(&self, since: Timestamp, until: Timestamp) -> Option<Timestamp> {
-        if let Some(every) = self.every_ms.filter(|every| *every > 0) {
+        if let Some(every) = self.every_ms() {
             let passed = until.0.saturating_sub(since.0) / every;
             return (passed > 0).then(|| Timestamp(since.0 + passed * every));
         }

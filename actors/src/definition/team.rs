@@ -1,6 +1,9 @@
 //! A team as plain data, and its checks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,7 +16,10 @@ use super::{
     form::{self, is_default, well_formed},
     messenger, notification, schedule, webhook,
 };
-use crate::vocabulary::{Budget, CallSpec, ToolFilter};
+use crate::{
+    safety::seconds,
+    vocabulary::{Budget, CallSpec, ToolFilter},
+};
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,11 +72,16 @@ pub struct TeamSpec {
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
-    /// After how many seconds a question expires that sets no time of its own: one of a function, a model, a
+    /// The time after which a question expires that sets no time of its own: one of a function, a model, a
     /// policy or an approval. Never, where it is left out. Then its default answer counts; without one it fails
     /// as expired, and a call that waits for approval is not made.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub questions_expire_s: Option<u64>,
+    #[serde(
+        rename = "questions_expire_s",
+        with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub questions_expire: Option<Duration>,
     /// What becomes of a session's next turn while another is under way.
     #[serde(skip_serializing_if = "is_default")]
     pub while_busy: WhileBusy,

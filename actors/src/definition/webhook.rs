@@ -1,6 +1,6 @@
 //! Webhooks: turns that other programs post to an address.
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::{
     form::{is_default, well_formed},
     template_function,
 };
-use crate::safety::{is_variable_name, sole_reference};
+use crate::safety::{is_variable_name, seconds, sole_reference};
 
 /// A turn that is said when another program posts JSON to the server: what happened there, put into words by
 /// [`say`](Self::say).
@@ -55,10 +55,15 @@ pub struct Webhook {
     /// Who says it, in a session that belongs to somebody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How many seconds the sender's request waits for the answer, 30 at the most; without it the sender hears at once that
+    /// How long the sender's request waits for the answer, 30 seconds at the most; without it the sender hears at once that
     /// the turn is recorded, and which run it is.
-    #[serde(skip_serializing_if = "is_default")]
-    pub wait_s: u32,
+    #[serde(
+        rename = "wait_s",
+        with = "seconds",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(with = "f64")]
+    pub wait: Duration,
     /// Where the answer is posted, with signed values of the request, such as `{body.response_url}`. It is signed with the
     /// webhook's secret by Standard Webhooks, and posted as a [`Notification`](super::Notification) is; to Slack, as the text
     /// of a message. The server says which hosts a request may name. It may hold references to environment variables, such
@@ -133,7 +138,7 @@ impl WebhookSignature {
 
 impl Webhook {
     /// The longest that a sender's request waits, in seconds.
-    pub const MAX_WAIT_S: u32 = 30;
+    pub const MAX_WAIT: Duration = Duration::from_secs(30);
 
     /// A webhook whose body is the turn's text. The secret is a reference, such as `${GITHUB_SECRET}`.
     pub fn new(name: impl Into<String>, secret: impl Into<String>) -> Self {
@@ -172,10 +177,10 @@ impl Webhook {
         self
     }
 
-    /// Sets how many seconds the sender's request waits for the answer.
+    /// Sets how long the sender's request waits for the answer.
     #[must_use]
-    pub fn wait_s(mut self, seconds: u32) -> Self {
-        self.wait_s = seconds;
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.wait = time;
         self
     }
 
@@ -236,8 +241,8 @@ impl Webhook {
                     .to_owned(),
             );
         }
-        if self.wait_s > Self::MAX_WAIT_S {
-            let most = Self::MAX_WAIT_S;
+        if self.wait > Self::MAX_WAIT {
+            let most = Self::MAX_WAIT.as_secs();
             return Err(format!(
                 "a request waits {most} seconds at the most (`wait_s`)"
             ));
@@ -435,7 +440,7 @@ mod tests {
             (fine().say("a } b"), "without its other"),
             (fine().callback(""), "`callback` is empty"),
             (fine().session("{body.}"), "`session` has {body.}"),
-            (fine().wait_s(31), "30 seconds"),
+            (fine().wait(Duration::from_secs(31)), "30 seconds"),
             (
                 fine().session("a-{query.room}"),
                 "`session` has {query.room}",

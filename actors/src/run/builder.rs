@@ -502,10 +502,10 @@ impl Team {
     }
 
     /// Sets after how long a question expires that sets no time of its own
-    /// ([`TeamSpec::questions_expire_s`]), in whole seconds.
+    /// ([`TeamSpec::questions_expire`]).
     #[must_use]
     pub fn questions_expire(self, time: Duration) -> Self {
-        self.define(|spec| spec.questions_expire_s = Some(time.as_secs()))
+        self.define(|spec| spec.questions_expire = Some(time))
     }
 
     /// Sets at which shares of a bound observers are warned, in percent from 1 to 100.

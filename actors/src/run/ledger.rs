@@ -158,7 +158,8 @@ impl Ledger {
 
     /// The time at which the next warning about wall time is due, out of these shares in percent.
     pub(crate) fn wall_time_warning(&self, at: &[u8], begun: Timestamp) -> Option<Timestamp> {
-        let bound = self.bounds.wall_time_ms.filter(|bound| *bound > 0)?;
+        let bound = self.bounds.bound(Resource::WallTime);
+        let bound = bound.filter(|bound| *bound > 0)?;
         let given = |percent: &&u8| self.warned.contains(&(Resource::WallTime, **percent));
         let open = at.iter().filter(|percent| !given(percent));
         let next_ms = open.map(|percent| share_of(bound, *percent)).min()?;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
+use crate::safety::seconds;
 
 /// The bounds of a run and of all its child runs together. `None` is without bound.
 ///
@@ -31,17 +32,14 @@ pub struct Budget {
     pub output_tokens: Option<u64>,
     /// How much money, in millionths of the currency of the model's prices.
     pub cost_micros: Option<u64>,
-    /// How long the run may take from its start, sleep included, in milliseconds.
-    pub wall_time_ms: Option<u64>,
+    /// How long the run may take from its start, sleep included.
+    #[serde(rename = "wall_time_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub wall_time: Option<Duration>,
 }
 
 impl Budget {
-    /// The bound on wall time.
-    pub fn wall_time(&self) -> Option<Duration> {
-        self.wall_time_ms.map(Duration::from_millis)
-    }
-
-    /// The bound on a resource; `None` where there is none.
+    /// The bound on a resource, on wall time in milliseconds; `None` where there is none.
     pub fn bound(&self, resource: Resource) -> Option<u64> {
         match resource {
             Resource::ModelCalls => self.model_calls,
@@ -50,7 +48,7 @@ impl Budget {
             Resource::InputTokens => self.input_tokens,
             Resource::OutputTokens => self.output_tokens,
             Resource::Cost => self.cost_micros,
-            Resource::WallTime => self.wall_time_ms,
+            Resource::WallTime => self.wall_time.map(millis),
             Resource::Entries => None,
         }
     }
@@ -64,7 +62,7 @@ impl Budget {
             input_tokens: bound(Resource::InputTokens),
             output_tokens: bound(Resource::OutputTokens),
             cost_micros: bound(Resource::Cost),
-            wall_time_ms: bound(Resource::WallTime),
+            wall_time: bound(Resource::WallTime).map(Duration::from_millis),
         }
     }
 
@@ -76,6 +74,56 @@ impl Budget {
             bounds.into_iter().flatten().min()
         };
         Self::from_bounds(narrower)
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A budget as journals and digests have it: with its wall time in milliseconds.
+pub(crate) mod recorded_budget {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::{Budget, Resource};
+
+    #[derive(Default, Serialize, Deserialize)]
+    #[serde(default, deny_unknown_fields)]
+    struct Bounds {
+        model_calls: Option<u64>,
+        tool_calls: Option<u64>,
+        tokens: Option<u64>,
+        input_tokens: Option<u64>,
+        output_tokens: Option<u64>,
+        cost_micros: Option<u64>,
+        wall_time_ms: Option<u64>,
+    }
+
+    pub(crate) fn serialize<S: Serializer>(budget: &Budget, to: S) -> Result<S::Ok, S::Error> {
+        Bounds {
+            model_calls: budget.model_calls,
+            tool_calls: budget.tool_calls,
+            tokens: budget.tokens,
+            input_tokens: budget.input_tokens,
+            output_tokens: budget.output_tokens,
+            cost_micros: budget.cost_micros,
+            wall_time_ms: budget.bound(Resource::WallTime),
+        }
+        .serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Budget, D::Error> {
+        let bounds = Bounds::deserialize(from)?;
+        Ok(Budget::from_bounds(|resource| match resource {
+            Resource::ModelCalls => bounds.model_calls,
+            Resource::ToolCalls => bounds.tool_calls,
+            Resource::Tokens => bounds.tokens,
+            Resource::InputTokens => bounds.input_tokens,
+            Resource::OutputTokens => bounds.output_tokens,
+            Resource::Cost => bounds.cost_micros,
+            Resource::WallTime => bounds.wall_time_ms,
+            Resource::Entries => None,
+        }))
     }
 }
 
@@ -98,7 +146,7 @@ pub enum Resource {
     OutputTokens,
     /// Money: [`Budget::cost_micros`].
     Cost,
-    /// Wall time: [`Budget::wall_time_ms`].
+    /// Wall time: [`Budget::wall_time`].
     WallTime,
     /// Entries of the run's journal.
     Entries,

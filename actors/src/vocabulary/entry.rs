@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     AgentError, Answer, AskedBy, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked,
     Message, OperationId, Outcome, ParentPolicy, Question, Resource, Retry, RunId, SessionId,
-    Spent, StopReason, ToolDefinition, ToolResult, budget::charge, format,
+    Spent, StopReason, ToolDefinition, ToolResult, charge, format, recorded_budget,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -137,6 +137,7 @@ pub enum Entry {
         op: OperationId,
         /// The part of the budget that is reserved for the child. When the child has ended, the part that it did not consume is returned; a
         /// child that outlives its parent keeps the whole.
+        #[serde(with = "recorded_budget")]
         budget: Budget,
         /// The fate of the child when this run ends first.
         when_parent_ends: ParentPolicy,
@@ -345,6 +346,7 @@ pub struct RunStart {
     /// Agents from the root's to this one.
     pub path: Vec<String>,
     /// The bounds of this run and its children.
+    #[serde(with = "recorded_budget")]
     pub budget: Budget,
     /// The consumption in the journals that this one continues.
     #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
@@ -421,7 +423,7 @@ impl RunStart {
 impl RunStart {
     /// When the run must have ended, by its deadline and by its bound on wall time.
     pub fn ends_by(&self) -> Option<super::Timestamp> {
-        let wall_time = self.budget.wall_time();
+        let wall_time = self.budget.wall_time;
         let wall_time = wall_time.map(|wall_time| self.at.after(wall_time));
         self.deadline.into_iter().chain(wall_time).min()
     }

@@ -6,6 +6,8 @@
 
 #[macro_use]
 mod opaque;
+#[macro_use]
+mod setters;
 
 mod artifact;
 mod attached;
@@ -50,8 +52,8 @@ mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
 pub use attached::{FileError, check_link};
-pub(crate) use budget::charge;
 pub use budget::{Amounts, Budget, Resource, Spent};
+pub(crate) use budget::{charge, recorded_budget};
 pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};
 pub use cause::{AskedBy, Cause};
 pub use changed::Changed;

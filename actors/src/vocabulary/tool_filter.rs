@@ -1,7 +1,11 @@
 //! Filters and limits for the tools of a toolset.
 
+use std::time::Duration;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::safety::seconds;
 
 /// Chooses tools by their names.
 ///
@@ -117,9 +121,14 @@ pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CallSpec {
-    /// How long a call may take, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
+    /// How long a call may take.
+    #[serde(
+        rename = "timeout_s",
+        with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub timeout: Option<Duration>,
     /// How many characters of its output reach the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_limit: Option<u32>,

@@ -68,7 +68,7 @@ pub(crate) fn team(plan: &Plan, log: &EffectLog, is_changed: bool) -> Agent {
     });
     let lead = lead.budget(Budget {
         tool_calls: plan.is_bounded.then_some(25),
-        wall_time_ms: plan.wall_time_ms,
+        wall_time: plan.wall_time_ms.map(Duration::from_millis),
         ..Budget::default()
     });
     lead.agent(member("one", &plan.one, plan.one_end))

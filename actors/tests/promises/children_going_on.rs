@@ -64,7 +64,7 @@ async fn a_child_that_goes_on_for_ever_ends_with_what_is_not_wanted_any_more() {
             let mut turn = Turn::text("go");
             if how == "deadline" {
                 turn = turn.budget(Budget {
-                    wall_time_ms: Some(3_500),
+                    wall_time: Some(Duration::from_millis(3_500)),
                     ..Budget::default()
                 });
             }

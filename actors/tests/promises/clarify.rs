@@ -1,5 +1,7 @@
 //! A model asks people, within its budget of questions.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     actor::Run,
     definition::ClarifySpec,
@@ -72,7 +74,7 @@ async fn a_model_asks_as_often_as_it_may_also_over_a_crash() {
 #[tokio::test(start_paused = true)]
 async fn a_question_that_nobody_answers_lets_the_model_go_on() {
     let stage = Stage::new();
-    let spec = ClarifySpec::questions(3).expires(60);
+    let spec = ClarifySpec::questions(3).expires(Duration::from_secs(60));
     let questions = vec![
         json!({ "question": "Who?" }),
         json!({ "question": " " }),

@@ -1,6 +1,6 @@
 //! A call that the end of its run cuts off has an event of its result, as every other call does.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     actor::{Run, System},
@@ -142,7 +142,7 @@ async fn a_bound_on_time_and_a_failure_cut_calls_off_in_the_same_way() {
     let stage = Stage::new();
     let system = stage.start_with(agent(&stage), model()).await;
     let budget = Budget {
-        wall_time_ms: Some(30_000),
+        wall_time: Some(Duration::from_secs(30)),
         ..Budget::default()
     };
     let turn = ghostlight_actors::session::Turn::text("go").budget(budget);

@@ -28,7 +28,7 @@ fn minute() -> Budget {
 
 fn wall_time(seconds: u64) -> Budget {
     Budget {
-        wall_time_ms: Some(seconds * 1000),
+        wall_time: Some(Duration::from_secs(seconds)),
         ..Budget::default()
     }
 }

@@ -27,7 +27,10 @@ async fn nobody_s_answer_is_the_default() {
         let agent = |stage: &Stage| {
             caller(vec![call("1", json!({ "path": "x" }))])
                 .tool(stage.log.tool(wipe(), Duration::ZERO))
-                .approval("*", ApprovalRule::required().expires(60, on_expiry))
+                .approval(
+                    "*",
+                    ApprovalRule::required().expires(Duration::from_secs(60), on_expiry),
+                )
         };
         let system = stage.start(agent(&stage)).await;
         let run = ask(&system, "a", "go").await;
@@ -50,7 +53,10 @@ async fn an_answer_counts_when_it_was_given_in_time_wherever_it_is_read() {
         let builder = |stage: &Stage| {
             let agent = caller(vec![call("1", json!({ "path": "x" }))])
                 .tool(stage.log.tool(wipe(), Duration::ZERO))
-                .approval("*", ApprovalRule::required().expires(60, OnExpiry::Deny));
+                .approval(
+                    "*",
+                    ApprovalRule::required().expires(Duration::from_secs(60), OnExpiry::Deny),
+                );
             System::builder(stage.store.clone())
                 .clock(clock.clone())
                 .model("default", silent())

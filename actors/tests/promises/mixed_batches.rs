@@ -1,6 +1,8 @@
 //! Random batches with mixed answers, in any order, over crashes: each call has exactly one result,
 //! and what was refused never runs.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::{ApprovalRule, OnExpiry},
     vocabulary::{Effect, ToolCall, ToolStatus},
@@ -48,7 +50,8 @@ async fn batch(calls: Vec<Done>, order: Vec<usize>, crashes: Vec<bool>) {
             let name = format!("t{number}");
             agent = agent.tool(stage.tool(&name, Effect::Once, 3));
             if !matches!(done, Done::Free) {
-                let rule = ApprovalRule::required().expires(30, OnExpiry::Deny);
+                let rule =
+                    ApprovalRule::required().expires(Duration::from_secs(30), OnExpiry::Deny);
                 agent = agent.approval(name, rule);
             }
         }

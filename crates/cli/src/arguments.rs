@@ -4,6 +4,7 @@ use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, builder::NonEmptyStringValueParser};
 use ghostlight_actors::vocabulary::{Budget, OperationId};
+use serde_json::Value;
 
 #[cfg(feature = "full")]
 use super::nouns::ProtocolCommand;
@@ -191,12 +192,21 @@ fn budget(text: &str) -> Result<Budget, String> {
     for bound in text.split(',') {
         let parts = bound.split_once('=');
         let (name, number) = parts.ok_or_else(|| format!("`{bound}` is not NAME=NUMBER"))?;
-        let number: u64 = number.trim().replace('_', "").parse().map_err(|_| {
-            let number = number.trim();
-            format!("`{number}` is not a whole number, 0 or more")
+        let (name, number) = (name.trim(), number.trim());
+        let plain = number.replace('_', "");
+        let bound = match name.ends_with("_s") {
+            true => plain
+                .parse()
+                .ok()
+                .and_then(serde_json::Number::from_f64)
+                .map(Value::from),
+            false => plain.parse::<u64>().ok().map(Value::from),
+        };
+        let bound = bound.ok_or_else(|| match name.ends_with("_s") {
+            true => format!("`{number}` is not a number of seconds"),
+            false => format!("`{number}` is not a whole number, 0 or more"),
         })?;
-        let name = name.trim();
-        if bounds.insert(name.to_owned(), number.into()).is_some() {
+        if bounds.insert(name.to_owned(), bound).is_some() {
             return Err(format!("`{name}` stands twice"));
         }
     }
@@ -508,13 +518,17 @@ mod tests {
 
     #[test]
     fn a_budget_is_names_and_numbers_of_a_team_file() {
-        let read = budget("model_calls=3, tokens=50_000,wall_time_ms=60000").unwrap();
+        let read = budget("model_calls=3, tokens=50_000,wall_time_s=1.5").unwrap();
         assert_eq!((read.model_calls, read.tokens), (Some(3), Some(50_000)));
-        assert_eq!((read.wall_time_ms, read.tool_calls), (Some(60_000), None));
+        let wall_time = Some(Duration::from_millis(1_500));
+        assert_eq!((read.wall_time, read.tool_calls), (wall_time, None));
         for (wrong, told) in [
             ("steps=3", "model_calls"),
             ("tokens", "NAME=NUMBER"),
             ("tokens=many", "whole number"),
+            ("wall_time_s=long", "number of seconds"),
+            ("wall_time_s=-1", "a number of seconds, 0 or more"),
+            ("wall_time_ms=9", "wall_time_s"),
             ("", "NAME=NUMBER"),
         ] {
             let error = budget(wrong).unwrap_err();

@@ -1,6 +1,6 @@
 //! Approval of tool calls before they are made.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -245,10 +245,10 @@ impl RunContext {
                 question.prompt = format!("{} ({fault})", question.prompt);
             }
             let mut ask = Ask::about(question, call, &format!("approval {time}"));
-            if let Some(seconds) = rule.expires_s {
+            if let Some(time) = rule.expires {
                 let approved = rule.on_expiry == OnExpiry::Approve;
                 let default = json!({ "approved": approved, "reason": "nobody answered in time" });
-                ask = ask.expires_after(Duration::from_secs(seconds), default);
+                ask = ask.expires_after(time, default);
             }
             let decision = Decision::from(self.perform(ask).await?);
             by.clone_from(&decision.by);

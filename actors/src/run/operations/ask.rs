@@ -84,8 +84,7 @@ impl Operation for Ask {
             _ => {
                 let mut question = Box::new(self.question);
                 question.path = asking(&cx);
-                let of_team = cx.leg.pinned.team.questions_expire_s;
-                let of_team = || of_team.map(Duration::from_secs);
+                let of_team = || cx.leg.pinned.team.questions_expire;
                 if question.expires.is_none()
                     && let Some(time) = self.expires_after.or_else(of_team)
                 {

@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use crate::{
-    definition::{AgentSpec, ContextSpec, Pinned},
+    definition::{self, AgentSpec, ContextSpec, Pinned},
     run::OperationContext,
-    vocabulary::{Begun, Digest, ErrorKind, OperationError, canonical},
+    vocabulary::{Begun, Digest, ErrorKind, OperationError},
 };
 
 /// A definition as it is stored, under its content hash.
@@ -57,7 +57,7 @@ impl Assignee {
     pub(super) fn identity(&self) -> Vec<u8> {
         match self {
             Self::Named(name) => name.as_bytes().to_vec(),
-            Self::Made(agent) | Self::MadeByModel(agent) => canonical::to_vec(agent),
+            Self::Made(agent) | Self::MadeByModel(agent) => definition::identity(agent),
         }
     }
 

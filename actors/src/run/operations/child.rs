@@ -10,7 +10,7 @@ use crate::{
     safety,
     vocabulary::{
         AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, OperationId,
-        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical,
+        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical, recorded_budget,
     },
 };
 
@@ -61,6 +61,14 @@ pub struct Delegated {
     pub spent: Spent,
 }
 
+/// The terms of a task, as digests have them.
+#[derive(Default, PartialEq, serde::Serialize)]
+struct Terms(
+    #[serde(serialize_with = "recorded_budget::serialize")] Budget,
+    Option<u8>,
+    ParentPolicy,
+);
+
 impl Delegate {
     fn digest(&self) -> Digest {
         let Task {
@@ -70,10 +78,9 @@ impl Delegate {
             when_parent_ends,
             ..
         } = &self.task;
-        let terms = (budget, share, when_parent_ends);
+        let terms = Terms(*budget, *share, *when_parent_ends);
         let message = canonical::to_vec(message);
-        let usual = (&Budget::default(), &None, &ParentPolicy::default());
-        if terms == usual {
+        if terms == Terms::default() {
             return Digest::of_parts(&[&self.agent.identity(), &message]);
         }
         let terms = canonical::to_vec(&terms);

@@ -1,7 +1,5 @@
 //! The tool by which a model asks people.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use super::{Ask, toolset::as_result};
@@ -30,8 +28,8 @@ impl RunContext {
         let question = question(&call);
         let ask = question.map(|question| {
             let mut ask = Ask::about(question, &call, "clarify");
-            if let Some(seconds) = spec.expires_s {
-                ask = ask.expires_after(Duration::from_secs(seconds), Value::Null);
+            if let Some(time) = spec.expires {
+                ask = ask.expires_after(time, Value::Null);
             }
             self.perform(ask)
         });

@@ -174,7 +174,7 @@ impl Carrier {
         start.input = Arc::new(input);
         // The bounds apply to all journals of the run together.
         (start.spent, start.deadline) = (spent, self.start.ends_by());
-        start.budget.wall_time_ms = None;
+        start.budget.wall_time = None;
         start.at = now;
         start.agent = leg.agent.name.to_string();
         if let Some(forked) = &mut start.forked {

@@ -218,7 +218,7 @@ fn resolved_json(agent: &PinnedAgent) -> Value {
             "effect": super::effect(tool.effect),
             "asks": agent.approval_of(tool).is_some(),
             "source": tool.source,
-            "timeout_ms": tool.timeout_ms,
+            "timeout_s": tool.timeout_ms.map(|ms| ms as f64 / 1e3),
             "output_limit": tool.output_limit,
         })
     });

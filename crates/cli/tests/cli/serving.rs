@@ -9,7 +9,7 @@ fn woken(behavior: &str) -> Desk {
     let desk = Desk::new(behavior, json!({ "text": "done" }));
     let team = std::fs::read_to_string(desk.path("team.yaml")).unwrap();
     let mut team: Value = serde_json::from_str(&team).unwrap();
-    team["schedules"] = json!([{ "name": "pulse", "every_ms": 50, "say": "Look around." }]);
+    team["schedules"] = json!([{ "name": "pulse", "every_s": 0.05, "say": "Look around." }]);
     desk.write("woken.yaml", &team.to_string());
     desk
 }
@@ -102,7 +102,7 @@ fn a_changed_file_is_taken_for_new_runs_and_a_broken_one_is_refused_with_its_pla
     let team = |text: &str| {
         json!({
             "agent": { "name": "desk", "behavior": { "name": "says", "text": text } },
-            "schedules": [{ "name": "pulse", "every_ms": 50, "say": "Look around." }],
+            "schedules": [{ "name": "pulse", "every_s": 0.05, "say": "Look around." }],
         })
         .to_string()
     };
@@ -145,7 +145,7 @@ fn all_team_files_of_a_folder_are_served_by_one_process() {
         json!({
             "name": name,
             "agent": { "name": name, "behavior": { "name": "says", "text": text } },
-            "schedules": [{ "name": "pulse", "every_ms": 50, "say": "Look around." }],
+            "schedules": [{ "name": "pulse", "every_s": 0.05, "say": "Look around." }],
         })
         .to_string()
     };

@@ -9,10 +9,10 @@ fn a_session_that_a_serving_process_carries_is_spoken_to_from_here() {
     let desk = Desk::new("says", json!({ "text": "the garden is well" }));
     let team = std::fs::read_to_string(desk.path("team.yaml")).unwrap();
     let mut team: Value = serde_json::from_str(&team).unwrap();
-    team["schedules"] = json!([{ "name": "garden", "every_ms": 3_600_000, "say": "Look around." }]);
+    team["schedules"] = json!([{ "name": "garden", "every_s": 3_600, "say": "Look around." }]);
     desk.write("woken.yaml", &team.to_string());
     // It begins at once, so the session is the serving process's from then on.
-    team["schedules"][0]["every_ms"] = json!(50);
+    team["schedules"][0]["every_s"] = json!(0.05);
     desk.write("woken.yaml", &team.to_string());
     let serving = desk.start(&["serve", "woken.yaml"]);
     desk.until("a turn", |desk| !desk.rows().is_empty());

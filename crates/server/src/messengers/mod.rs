@@ -188,7 +188,7 @@ struct Person {
     asked: Asked,
     session: SessionId,
     to: ChatRecipient,
-    cool_down_s: u32,
+    cool_down: Duration,
 }
 
 impl Person {
@@ -217,7 +217,7 @@ impl Person {
         Ok(Self {
             asked,
             session,
-            cool_down_s: messenger.cool_down_s,
+            cool_down: messenger.cool_down,
             to: ChatRecipient {
                 owner: subject,
                 secret: messenger.secret_variable().unwrap_or_default().to_owned(),
@@ -244,13 +244,13 @@ impl Person {
             self.answer(asker, operation, value).await?;
             return Ok(taken(run));
         }
-        if store.run(run).await?.is_none() && self.cool_down_s > 0 {
+        if store.run(run).await?.is_none() && !self.cool_down.is_zero() {
             let who = format!("{}/{}", self.session.team, self.to.owner);
             let refused = self
                 .asked
                 .state
                 .quotas
-                .cool_down(&who, &turn, self.cool_down_s);
+                .cool_down(&who, &turn, self.cool_down);
             if let Some(refused) = refused.await? {
                 return Ok(refused);
             }

@@ -228,19 +228,19 @@ impl Quotas {
             .await
     }
 
-    /// Takes a message of a person who may send one in this many seconds; the refusal, where it comes too early.
+    /// Takes a message of a person who may send one in this time, in whole seconds; the refusal, where it comes too early.
     #[cfg(feature = "deliveries")]
     pub(crate) async fn cool_down(
         &self,
         who: &str,
         id: &str,
-        seconds: u32,
+        time: Duration,
     ) -> Result<Option<axum::response::Response>, Problem> {
         use axum::response::IntoResponse as _;
         let quota = Quota {
             measure: super::Measure::Turns,
             amount: 1,
-            window_s: seconds,
+            window_s: u32::try_from(time.as_millis().div_ceil(1_000)).unwrap_or(u32::MAX),
         };
         let buckets = Buckets::from([(format!("{quota}/messenger/{who}"), quota)]);
         let standing = self

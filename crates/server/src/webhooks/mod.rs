@@ -7,10 +7,7 @@ mod slack;
 pub(crate) use signature::signed;
 use signature::{Claim, Refused};
 
-use std::{
-    sync::Arc,
-    time::{Duration, SystemTime},
-};
+use std::{sync::Arc, time::SystemTime};
 
 use axum::{
     extract::{Request as Posted, State},
@@ -111,7 +108,7 @@ async fn receive(
         // The sender hears of the turn when the address is durable, too; until then it sends the request again.
         call_back(&state, &run, address, &webhook).await?;
     }
-    let wait = (webhook.wait_s > 0).then(|| Duration::from_secs(webhook.wait_s.into()));
+    let wait = (!webhook.wait.is_zero()).then_some(webhook.wait);
     match is_of_slack && body::is_form(&headers) {
         true => Ok(slack::answer(&state, &run, wait).await),
         false => answer(&asked, &run, wait).await,

@@ -1,6 +1,8 @@
 //! People of a messenger talk to a team through a bridge: what they write is a turn or an answer, and each is told
 //! what becomes of it.
 
+use std::time::Duration;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{definition::Messenger, run::Agent, testing::InMemoryStore};
 use ring::hmac;
@@ -163,7 +165,8 @@ async fn a_bot_of_telegram_takes_updates_and_answers_by_its_interface() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_who_writes_too_fast_waits_and_nobody_else_does() {
     let bridge = Receiver::open(&[]).await;
-    let messenger = Messenger::new("chat", bridge.url("/out"), SECRET).cool_down_s(600);
+    let messenger =
+        Messenger::new("chat", bridge.url("/out"), SECRET).cool_down(Duration::from_secs(600));
     let store = InMemoryStore::new();
     let first = desk(store.clone(), messenger.clone()).await;
     post(&first.client, &message("m1", "ada", "go"))

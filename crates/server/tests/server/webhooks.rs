@@ -1,6 +1,6 @@
 //! What another program posts, signed, is a turn; what is not signed, or comes again, is none.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use ghostlight_actors::{
     actor::SystemOptions,
@@ -30,7 +30,7 @@ pub(crate) fn of(team: Team) -> Team {
         .signature(WebhookSignature::Ghostlight)
         .say("{body.text}")
         .owner("ada")
-        .wait_s(30);
+        .wait(Duration::from_secs(30));
     let back = Webhook::new("back", SECRET)
         .signature(WebhookSignature::Ghostlight)
         .say("{body.text}")
@@ -39,7 +39,7 @@ pub(crate) fn of(team: Team) -> Team {
         .signature(WebhookSignature::Slack)
         .say("{body.text}")
         .session("of-{body.user_id}")
-        .wait_s(30);
+        .wait(Duration::from_secs(30));
     let pressed = Webhook::new("pressed", SECRET)
         .signature(WebhookSignature::Slack)
         .say("{body.actions.0.value}");
@@ -48,7 +48,7 @@ pub(crate) fn of(team: Team) -> Team {
         .signature(WebhookSignature::Ghostlight)
         .methods([WebhookMethod::Put, WebhookMethod::Patch])
         .say("{body.text | trim | upper | cut 4} {body.who | or nobody}")
-        .wait_s(30);
+        .wait(Duration::from_secs(30));
     let off = Webhook::new("off", SECRET)
         .signature(WebhookSignature::Ghostlight)
         .enabled(false);
