@@ -25,9 +25,9 @@ async fn gardener(cx: RunContext) -> Result<Outcome, AgentError> {
 }
 
 async fn process(store: &InMemoryStore) -> Result<System, ghostlight::Error> {
-    let mut options = SystemOptions::default();
-    options.linger = DAY / 20; // how long a sleeping run stays in memory
-    options.passivate_after = DAY / 20; // how long an idle session does
+    let options = SystemOptions::default()
+        .linger(DAY / 20) // how long a sleeping run stays in memory
+        .passivate_after(DAY / 20); // how long an idle session does
     // In a real house: Schedule::cron("morning", "0 7 * * *", ..).zone("Europe/Berlin")
     let morning = Schedule::every("morning", DAY, "Good morning!").session("garden");
     let team = Agent::from_fn("gardener", gardener).into_team()?;

@@ -32,8 +32,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
 /// ```
 #[cfg(feature = "server")]
 pub fn endpoint(server: &McpServer) -> axum::routing::MethodRouter {
-    let mut options = HttpOptions::default();
-    options.guarded = true;
+    let options = HttpOptions::default().guarded(true);
     let service = axum::routing::any_service(server.http(&options));
     service.layer(axum::middleware::from_fn(admitted))
 }

@@ -142,6 +142,14 @@ impl Default for DocsOptions {
     }
 }
 
+ghostlight_actors::setters!(DocsOptions {
+    max_files: usize,
+    max_file_bytes: u64,
+    max_total_bytes: u64,
+    max_depth: usize,
+    max_index_bytes: u64,
+});
+
 /// Why a folder cannot be searched.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -64,6 +64,15 @@ impl Default for GatewayOptions {
     }
 }
 
+setters!(GatewayOptions {
+    concurrency: usize,
+    attempts: u32,
+    base_pause: Duration,
+    max_pause: Duration,
+    max_retry_after: Duration,
+    patience: Duration,
+});
+
 /// The way to one model: how many calls run at once, and how often each is tried. A call belongs to
 /// its operation: a restarted run finds it again with the keeper of [`calls`](Self::calls), the
 /// actor `model NAME`.

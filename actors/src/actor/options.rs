@@ -83,3 +83,23 @@ impl Default for SystemOptions {
         }
     }
 }
+
+setters!(SystemOptions {
+    max_admissions: usize,
+    max_queued_turns: usize,
+    max_live_runs: usize,
+    linger: Duration,
+    passivate_after: Duration,
+    max_idle_sessions: usize,
+    poll_interval: Duration,
+    max_entries: u64,
+    quarantine_after: u32,
+    fatal_after: u32,
+    run_restarts: Intensity,
+    run_backoff: Backoff,
+    retention: Retention,
+    gateway: GatewayOptions,
+    executor: ExecutorOptions,
+} or none {
+    expire_silent: Duration,
+});

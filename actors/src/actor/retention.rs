@@ -28,11 +28,11 @@ const SESSIONS: usize = 4096;
 /// use ghostlight_actors::actor::{SystemOptions, Retention};
 ///
 /// let month = Duration::from_secs(30 * 24 * 3600);
-/// let mut limits = SystemOptions::default();
-/// limits.retention = Retention::default()
+/// let retention = Retention::default()
 ///     .older_than(month)
 ///     .keep(1_000)
 ///     .sessions_idle_for(12 * month);
+/// let options = SystemOptions::default().retention(retention);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -62,6 +62,13 @@ impl Default for ExecutorOptions {
     }
 }
 
+setters!(ExecutorOptions {
+    concurrency: usize,
+    timeout: Duration,
+    grace: Duration,
+    kept_results: usize,
+});
+
 /// Calls tools, with bounds on concurrent calls, time and output, and with checked arguments. A
 /// call belongs to its operation: a restarted run finds it again with the keeper of
 /// [`calls`](Self::calls), the actor `tools`, and only cancelling aborts it.

@@ -230,7 +230,7 @@ async fn a_run_gets_over_a_commit_that_fails_once() {
 #[tokio::test(start_paused = true)]
 async fn a_crash_at_any_other_call_of_the_store_is_no_different() {
     for (scenario, fewest) in [(everything(), 100), (ten().remove(6), 20)] {
-        let options = CrashOptions::default().at_calls(60);
+        let options = CrashOptions::default().calls(60);
         let report = crash_everywhere(&scenario, options).await;
         assert!(report.violations.is_empty(), "{report}");
         assert!(

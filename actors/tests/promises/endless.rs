@@ -254,10 +254,7 @@ async fn a_child_that_goes_on_in_other_journals_is_waited_for_wherever_a_crash_s
             builder.team(waiting().into_team().unwrap())
         });
         let scenario = scenario.named(how).turn(how);
-        for options in [
-            CrashOptions::default(),
-            CrashOptions::default().at_calls(40),
-        ] {
+        for options in [CrashOptions::default(), CrashOptions::default().calls(40)] {
             let report = crash_everywhere(&scenario, options).await;
             assert!(report.violations.is_empty(), "{report}");
         }

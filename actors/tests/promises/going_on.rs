@@ -326,10 +326,7 @@ async fn what_a_run_is_told_that_goes_on_is_received_once_wherever_a_crash_strik
                 scenario = scenario.message(&Tick(tick));
             }
         }
-        let options = [
-            CrashOptions::default(),
-            CrashOptions::default().at_calls(60),
-        ];
+        let options = [CrashOptions::default(), CrashOptions::default().calls(60)];
         for options in options {
             let report = crash_everywhere(&scenario, options).await;
             assert!(report.violations.is_empty(), "{report}");

@@ -50,3 +50,17 @@ impl Default for ServerOptions {
         }
     }
 }
+
+ghostlight_actors::setters!(ServerOptions {
+    max_body_bytes: usize,
+    body_time: Duration,
+    max_header_bytes: usize,
+    header_time: Duration,
+    max_connections: usize,
+    max_subject_requests: usize,
+    max_unverified_bytes: usize,
+    stall: Duration,
+    max_wait: Duration,
+    heartbeat: Duration,
+    shutdown: Duration,
+});

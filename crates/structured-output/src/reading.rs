@@ -37,6 +37,29 @@ impl Default for ReadOptions {
     }
 }
 
+impl ReadOptions {
+    /// Sets the longest text, in bytes.
+    #[must_use]
+    pub fn max_bytes(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes;
+        self
+    }
+
+    /// Sets the deepest nesting of arrays and objects.
+    #[must_use]
+    pub fn max_depth(mut self, depth: usize) -> Self {
+        self.max_depth = depth;
+        self
+    }
+
+    /// Sets how many separate JSON values the text may hold.
+    #[must_use]
+    pub fn max_values(mut self, values: usize) -> Self {
+        self.max_values = values;
+        self
+    }
+}
+
 /// A JSON value found in a text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {

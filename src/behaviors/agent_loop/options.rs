@@ -48,3 +48,10 @@ impl Default for LoopOptions {
         }
     }
 }
+
+ghostlight_actors::setters!(LoopOptions {
+    max_steps: u32,
+    max_empty_turns: u32,
+    max_unreadable_turns: u32,
+    max_repairs: u32,
+});

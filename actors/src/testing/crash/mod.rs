@@ -94,7 +94,7 @@ impl CrashOptions {
     /// that waits makes thousands of calls, since mailboxes are polled 40 times a second: at most this many are tried,
     /// spread evenly.
     #[must_use]
-    pub fn at_calls(mut self, most: u64) -> Self {
+    pub fn calls(mut self, most: u64) -> Self {
         self.calls = Some(most.max(1));
         self
     }

@@ -37,6 +37,12 @@ pub struct HttpOptions {
     pub guarded: bool,
 }
 
+ghostlight_actors::setters!(HttpOptions {
+    hosts: Vec<String>,
+    origins: Vec<String>,
+    guarded: bool,
+});
+
 /// A server over streamable HTTP, as a service that never fails: for axum, `nest_service("/mcp", service)`.
 ///
 /// A session of a client belongs to the [`Owner`] for whom it was begun: to others it is as unknown as one that there is

@@ -64,6 +64,19 @@ impl Default for SyncOptions {
     }
 }
 
+ghostlight_actors::setters!(SyncOptions {
+    readers: Readers,
+    chunker: Chunker,
+    filter: Filter,
+    exclude: Vec<String>,
+    max_files: usize,
+    max_file_bytes: u64,
+    max_depth: usize,
+} or none {
+    structure: Structure,
+    enricher: EnricherHandle,
+});
+
 impl SyncOptions {
     /// The settings on which a document depends beside its bytes.
     fn cut(&self) -> String {
