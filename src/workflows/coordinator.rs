@@ -1,8 +1,11 @@
 //! A model that assigns tasks over several rounds.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Message, Outcome, StopReason, ToolSet},
 };
 use schemars::JsonSchema;
@@ -13,7 +16,7 @@ use super::{
     Utterance,
     conversation::transcript,
     ends::{Ends, MemberEnd},
-    member::{Part, ask_all, at_least_one, check_members, limit, members},
+    member::{Part, ask_all, at_least_one, check_members, members},
 };
 use crate::behaviors::{AgentLoop, LoopOptions, Prompt, below_instructions};
 
@@ -60,8 +63,10 @@ pub struct Coordinator {
     pub lead: Prompt,
     /// How the answer is asked for after the last round.
     pub last: Prompt,
-    /// The longest that one task may take, in milliseconds.
-    pub task_timeout_ms: Option<u64>,
+    /// The longest that one task may take.
+    #[serde(rename = "task_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub task_timeout: Option<Duration>,
 }
 
 impl Default for Coordinator {
@@ -73,7 +78,7 @@ impl Default for Coordinator {
             max_at_once: 8,
             lead: Prompt::new(LEAD),
             last: Prompt::new(LAST),
-            task_timeout_ms: None,
+            task_timeout: None,
         }
     }
 }
@@ -119,7 +124,7 @@ impl Coordinator {
                 Part::new(&worker, task).named(name)
             })
             .collect();
-        let wait = limit(self.task_timeout_ms);
+        let wait = self.task_timeout;
         ask_all(cx, parts, Some(self.max_at_once), wait, leaves).await
     }
 }

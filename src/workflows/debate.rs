@@ -1,8 +1,11 @@
 //! Agents argue, and a judge decides.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
 };
 use schemars::JsonSchema;
@@ -12,7 +15,7 @@ use super::{
     OnFailure, Utterance,
     conversation::{together, transcript, with_transcript},
     ends::{Ends, stopped},
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask, ask_all, at_least_one, check_members, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -46,8 +49,10 @@ pub struct Debate {
     pub rebut: Prompt,
     /// The reaction to a debater that fails: the debate stops, or continues without its answer.
     pub on_failure: OnFailure,
-    /// The longest that one answer may take, in milliseconds.
-    pub turn_timeout_ms: Option<u64>,
+    /// The longest that one answer may take.
+    #[serde(rename = "turn_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub turn_timeout: Option<Duration>,
 }
 
 impl Default for Debate {
@@ -58,7 +63,7 @@ impl Default for Debate {
             rounds: 2,
             rebut: Prompt::new(REBUT),
             on_failure: OnFailure::Stop,
-            turn_timeout_ms: None,
+            turn_timeout: None,
         }
     }
 }
@@ -67,7 +72,7 @@ impl Behavior for Debate {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
         let task = task(&cx);
         let debaters = members(cx.spec(), &self.members, &[Some(&self.judge)]);
-        let wait = limit(self.turn_timeout_ms);
+        let wait = self.turn_timeout;
         let mut said: Vec<Utterance> = Vec::new();
         // The last word of each debater, whatever became of it afterwards.
         let mut words = Ends::default();

@@ -1,8 +1,11 @@
 //! Agents that are tried one after the other until one succeeds.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome, StopReason},
 };
 use schemars::JsonSchema;
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     conversation::with_transcript,
     ends::{Ends, MemberEnd},
-    member::{ask, check_members, limit, members, task},
+    member::{ask, check_members, members, task},
 };
 
 /// Asks the members one after the other until one answers; that is the workflow's answer. After a
@@ -21,7 +24,7 @@ use super::{
 /// otherwise.
 ///
 /// ```yaml
-/// behavior: { name: fallback, member_timeout_ms: 30_000 }
+/// behavior: { name: fallback, member_timeout_s: 30 }
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -29,8 +32,10 @@ use super::{
 pub struct Fallback {
     /// The members; all agents below when left out.
     pub members: Vec<String>,
-    /// The longest that one member may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that one member may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 impl Behavior for Fallback {
@@ -39,7 +44,7 @@ impl Behavior for Fallback {
         let mut ends = Ends::default();
         for member in members(cx.spec(), &self.members, &[]) {
             let asked = with_transcript(&task, &ends.told());
-            let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
+            let end = ask(&cx, member, asked, self.member_timeout).await?;
             if end.is_answer() || matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _)) {
                 return end.into_outcome(String::new());
             }

@@ -1,11 +1,12 @@
 //! A planner divides the task, workers do the parts, an aggregator answers.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
 };
 use schemars::JsonSchema;
@@ -15,7 +16,7 @@ use super::{
     OnFailure, Utterance,
     conversation::with_transcript,
     ends::MemberEnd,
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask, ask_all, at_least_one, check_members, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -54,8 +55,10 @@ pub struct FanOut {
     pub max_at_once: u32,
     /// The reaction to a worker that fails: the whole work stops, or the aggregator is told.
     pub on_failure: OnFailure,
-    /// The longest that one part may take, in milliseconds.
-    pub part_timeout_ms: Option<u64>,
+    /// The longest that one part may take.
+    #[serde(rename = "part_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub part_timeout: Option<Duration>,
     /// Functions instead of our own.
     #[serde(skip)]
     own: Own,
@@ -155,7 +158,7 @@ impl Default for FanOut {
             max_parts: 32,
             max_at_once: 8,
             on_failure: OnFailure::Stop,
-            part_timeout_ms: None,
+            part_timeout: None,
             own: Own::default(),
         }
     }
@@ -239,7 +242,7 @@ impl Behavior for FanOut {
         let asked = self
             .plan
             .fill(&[("task", task.as_str()), ("workers", &list.join("\n"))]);
-        let wait = limit(self.part_timeout_ms);
+        let wait = self.part_timeout;
         let planned = ask(&cx, &self.planner, asked, wait).await?;
         if !planned.is_answer() {
             return planned.into_outcome(String::new());

@@ -1,8 +1,11 @@
 //! One agent for each item of a list.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Outcome},
 };
 use schemars::JsonSchema;
@@ -12,7 +15,7 @@ use serde_json::Value;
 use super::{
     OnFailure,
     ends::MemberEnd,
-    member::{Part, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask_all, at_least_one, check_members, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -39,8 +42,10 @@ pub struct ForEach {
     pub max_items: u32,
     /// The reaction to a member that fails: the whole work stops, or the item's answer says so.
     pub on_failure: OnFailure,
-    /// The longest that one item may take, in milliseconds.
-    pub item_timeout_ms: Option<u64>,
+    /// The longest that one item may take.
+    #[serde(rename = "item_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub item_timeout: Option<Duration>,
 }
 
 impl Default for ForEach {
@@ -51,7 +56,7 @@ impl Default for ForEach {
             max_at_once: 8,
             max_items: 1_000,
             on_failure: OnFailure::Stop,
-            item_timeout_ms: None,
+            item_timeout: None,
         }
     }
 }
@@ -99,7 +104,7 @@ impl Behavior for ForEach {
             })
             .collect();
         let stops = |end: &MemberEnd| self.on_failure.ends_by(end);
-        let wait = limit(self.item_timeout_ms);
+        let wait = self.item_timeout;
         let ends = ask_all(&cx, parts, Some(self.max_at_once), wait, stops).await?;
         if let Some(end) = ends.ending(stops).or_else(|| ends.without_answer()) {
             return end;

@@ -1,8 +1,11 @@
 //! Agents that repeat their work until a condition holds.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome, Resource, StopReason},
 };
 use schemars::JsonSchema;
@@ -10,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Termination,
-    member::{check_members, limit, members, task},
+    member::{check_members, members, task},
     turns::Turns,
 };
 
@@ -44,8 +47,10 @@ pub struct Loop {
     pub rounds_seen: u32,
     /// The reaction to a member that fails.
     pub on_failure: OnFailure,
-    /// The longest that one member may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that one member may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 impl Default for Loop {
@@ -57,7 +62,7 @@ impl Default for Loop {
             max_rounds: 10,
             rounds_seen: 1,
             on_failure: OnFailure::Stop,
-            member_timeout_ms: None,
+            member_timeout: None,
         }
     }
 }
@@ -78,7 +83,7 @@ impl Behavior for Loop {
             },
             seen: in_rounds(self.rounds_seen),
             on_failure: self.on_failure,
-            limit: limit(self.member_timeout_ms),
+            limit: self.member_timeout,
             members,
         };
         let used_up = StopReason::MaxSteps(self.max_rounds);

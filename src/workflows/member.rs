@@ -143,11 +143,6 @@ pub(super) async fn ask_all(
         .collect())
 }
 
-/// A limit in milliseconds, as a duration.
-pub(super) fn limit(milliseconds: Option<u64>) -> Option<Duration> {
-    milliseconds.map(Duration::from_millis)
-}
-
 /// The named members, or all agents below without another role in the workflow.
 pub(super) fn members<'a>(
     agent: &'a AgentSpec,

@@ -1,8 +1,11 @@
 //! Agents that work at the same time.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
 };
 use schemars::JsonSchema;
@@ -13,7 +16,7 @@ use super::{
     Utterance,
     conversation::with_transcript,
     ends::MemberEnd,
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask, ask_all, at_least_one, check_members, members, task},
 };
 
 /// Gives all members the same task at once. No member sees the others' answers. The answer is that
@@ -34,8 +37,10 @@ pub struct Parallel {
     pub max_at_once: Option<u32>,
     /// The reaction to a member that fails.
     pub on_failure: ParallelFailure,
-    /// The longest that one member may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that one member may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 /// The reaction of [`Parallel`] to a member that fails, or stops before its task is done.
@@ -71,7 +76,7 @@ impl Behavior for Parallel {
                     ParallelFailure::Quorum(quorum) => answered >= quorum,
                 }
         };
-        let wait = limit(self.member_timeout_ms);
+        let wait = self.member_timeout;
         let ends = ask_all(&cx, parts, self.max_at_once, wait, enough).await?;
         let fails = |end: &MemberEnd| {
             end.leaves() || self.on_failure == ParallelFailure::FailFast && !end.is_answer()

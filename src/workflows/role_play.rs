@@ -1,8 +1,11 @@
 //! One agent instructs, another one acts.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Answer, Outcome, StopReason},
 };
 use schemars::JsonSchema;
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     Utterance,
     ends::MemberEnd,
-    member::{ask, at_least_one, check_members, limit, members, task},
+    member::{ask, at_least_one, check_members, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -51,8 +54,10 @@ pub struct RolePlay {
     pub instruct: Prompt,
     /// The question to the second: `{task}`, `{done}`, `{last}`.
     pub assist: Prompt,
-    /// The longest that one turn may take, in milliseconds.
-    pub turn_timeout_ms: Option<u64>,
+    /// The longest that one turn may take.
+    #[serde(rename = "turn_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub turn_timeout: Option<Duration>,
 }
 
 impl Default for RolePlay {
@@ -63,7 +68,7 @@ impl Default for RolePlay {
             max_turns: 30,
             instruct: Prompt::new(INSTRUCT),
             assist: Prompt::new(ASSIST),
-            turn_timeout_ms: None,
+            turn_timeout: None,
         }
     }
 }
@@ -83,7 +88,7 @@ impl Behavior for RolePlay {
                 ("done", &self.done),
                 ("last", &said),
             ]);
-            let end = ask(&cx, member, asked, limit(self.turn_timeout_ms)).await?;
+            let end = ask(&cx, member, asked, self.turn_timeout).await?;
             if matches!(end, MemberEnd::Stopped(StopReason::LoopExited, _)) {
                 return Ok(Outcome::answer(result));
             }

@@ -1,8 +1,11 @@
 //! A conversation in turns.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Outcome, StopReason},
 };
 use schemars::JsonSchema;
@@ -10,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     OnFailure, Termination,
-    member::{at_least_one, check_members, limit, members, task},
+    member::{at_least_one, check_members, members, task},
     turns::Turns,
 };
 
@@ -33,8 +36,10 @@ pub struct RoundRobin {
     pub max_turns: u32,
     /// The reaction to a member that fails.
     pub on_failure: OnFailure,
-    /// The longest that one turn may take, in milliseconds.
-    pub turn_timeout_ms: Option<u64>,
+    /// The longest that one turn may take.
+    #[serde(rename = "turn_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub turn_timeout: Option<Duration>,
 }
 
 impl Default for RoundRobin {
@@ -44,7 +49,7 @@ impl Default for RoundRobin {
             until: None,
             max_turns: 20,
             on_failure: OnFailure::Stop,
-            turn_timeout_ms: None,
+            turn_timeout: None,
         }
     }
 }
@@ -59,7 +64,7 @@ impl Behavior for RoundRobin {
             most,
             seen: most,
             on_failure: self.on_failure,
-            limit: limit(self.turn_timeout_ms),
+            limit: self.turn_timeout,
         };
         let used_up = StopReason::MaxSteps(self.max_turns);
         turns.run(&cx, &task(&cx), used_up).await

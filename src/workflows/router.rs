@@ -1,18 +1,19 @@
 //! Routing of a task to the agent that fits it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     contract::ModelError,
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Effect, Outcome, StopReason, ToolSet},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::member::{ask, check_members, check_name, limit, members, task};
+use super::member::{ask, check_members, check_name, members, task};
 use crate::{
     behaviors::{AgentLoop, Prompt, below_instructions},
     models::EmbedderSpec,
@@ -62,8 +63,10 @@ pub struct Router {
     pub ask_model: bool,
     /// How the model is asked: `{members}`.
     pub prompt: Prompt,
-    /// The longest that the member may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that the member may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 /// A rule of a [`Router`].
@@ -103,7 +106,7 @@ impl Default for Router {
             otherwise: None,
             ask_model: true,
             prompt: Prompt::new(CHOOSE),
-            member_timeout_ms: None,
+            member_timeout: None,
         }
     }
 }
@@ -238,7 +241,7 @@ impl Behavior for Router {
             },
         };
         cx.emit("routed", &json!({ "agent": chosen }));
-        let wait = limit(self.member_timeout_ms);
+        let wait = self.member_timeout;
         ask(&cx, &chosen, task.as_str(), wait)
             .await?
             .into_outcome(String::new())

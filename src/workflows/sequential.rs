@@ -1,8 +1,11 @@
 //! Agents one after the other.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, Outcome},
 };
 use schemars::JsonSchema;
@@ -12,7 +15,7 @@ use super::{
     OnFailure, Utterance,
     conversation::{transcript, with_transcript},
     ends::Ends,
-    member::{ask, check_members, check_name, limit, members, task},
+    member::{ask, check_members, check_name, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -30,8 +33,10 @@ pub struct Sequential {
     pub members: Vec<String>,
     /// The reaction to a member that fails.
     pub on_failure: OnFailure,
-    /// The longest that one member may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that one member may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 impl Behavior for Sequential {
@@ -41,7 +46,7 @@ impl Behavior for Sequential {
         let mut ends = Ends::default();
         for member in members(cx.spec(), &self.members, &[]) {
             let asked = with_transcript(&task, &said);
-            let end = ask(&cx, member, asked, limit(self.member_timeout_ms)).await?;
+            let end = ask(&cx, member, asked, self.member_timeout).await?;
             if self.on_failure.ends_by(&end) {
                 return ends.ended_by(member, end);
             }
@@ -75,8 +80,10 @@ pub struct Pipeline {
     /// The reaction to a stage that fails. If the workflow continues, the next stage gets the last
     /// answer there is.
     pub on_failure: OnFailure,
-    /// The longest that one stage may take, in milliseconds.
-    pub stage_timeout_ms: Option<u64>,
+    /// The longest that one stage may take.
+    #[serde(rename = "stage_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub stage_timeout: Option<Duration>,
 }
 
 /// A stage of a [`Pipeline`].
@@ -189,7 +196,7 @@ impl Behavior for Pipeline {
         let mut ends = Ends::default();
         for stage in self.stages(cx.spec()) {
             let asked = stage.asked(&task, &said);
-            let end = ask(&cx, &stage.agent, asked, limit(self.stage_timeout_ms)).await?;
+            let end = ask(&cx, &stage.agent, asked, self.stage_timeout).await?;
             if self.on_failure.ends_by(&end) {
                 return ends.ended_by(&stage.agent, end);
             }

@@ -1,8 +1,11 @@
 //! Agents choose, and the votes decide.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
 };
 use schemars::JsonSchema;
@@ -11,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     conversation::with_transcript,
     ends::MemberEnd,
-    member::{Part, ask, ask_all, at_least_one, check_members, limit, members, task},
+    member::{Part, ask, ask_all, at_least_one, check_members, members, task},
 };
 use crate::behaviors::Prompt;
 
@@ -48,8 +51,10 @@ pub struct Vote {
     pub tie: Tie,
     /// How many members vote at once; all when left out.
     pub max_at_once: Option<u32>,
-    /// The longest that one vote may take, in milliseconds.
-    pub member_timeout_ms: Option<u64>,
+    /// The longest that one vote may take.
+    #[serde(rename = "member_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub member_timeout: Option<Duration>,
 }
 
 impl Default for Vote {
@@ -62,7 +67,7 @@ impl Default for Vote {
             majority: false,
             tie: Tie::Fail,
             max_at_once: None,
-            member_timeout_ms: None,
+            member_timeout: None,
         }
     }
 }
@@ -137,7 +142,7 @@ impl Behavior for Vote {
             .iter()
             .map(|member| Part::new(member, asked.as_str()))
             .collect();
-        let wait = limit(self.member_timeout_ms);
+        let wait = self.member_timeout;
         let ends = ask_all(&cx, parts, self.max_at_once, wait, MemberEnd::leaves).await?;
         if let Some(end) = ends.ending(MemberEnd::leaves) {
             return end;

@@ -25,7 +25,7 @@ mod transfers;
 mod typed_tasks;
 mod watched;
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
 use ghostlight::workflows;
 use ghostlight_actors::{
@@ -175,7 +175,7 @@ async fn a_member_that_takes_too_long_is_cancelled_and_fails_each_as_its_setting
         let (member, expected) = pattern.when_broken;
         let in_time = |told: &str| told.replace("it broke", "not done within 1s");
         let store = InMemoryStore::new();
-        let pattern = pattern.within(1_000);
+        let pattern = pattern.within(Duration::from_secs(1));
         let (system, run) = begun(&store, &pattern, Disturbance::Hang(member)).await;
         match (run.outcome().await, expected) {
             (Ok(outcome), Ok(answer)) => {

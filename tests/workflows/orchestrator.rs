@@ -187,7 +187,7 @@ async fn a_task_is_tried_again_after_growing_pauses_and_has_a_time_limit() {
     let tries = Arc::new(AtomicUsize::new(0));
     let counted = tries.clone();
     let orchestrator =
-        settings(json!({"max_attempts": 3, "task_timeout_ms": 1000}))
+        settings(json!({"max_attempts": 3, "task_timeout_s": 1}))
             .function("flaky", move |cx, _, _| {
                 let tries = counted.clone();
                 async move {
@@ -253,7 +253,7 @@ async fn sent(desk: Agent, turn: Turn) -> Result<Outcome, String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_that_may_have_happened_is_not_tried_again() {
-    let patient = || settings(json!({"max_attempts": 3, "task_timeout_ms": 1000}));
+    let patient = || settings(json!({"max_attempts": 3, "task_timeout_s": 1}));
     for (effect, ends, expected) in [
         (Effect::Once, false, 1),
         (Effect::Read, false, 3),

@@ -1,6 +1,8 @@
 //! The list of all workflows, each with a small team whose members' answers depend on what they
 //! are asked alone.
 
+use std::time::Duration;
+
 use ghostlight::tools::tool_fn;
 use ghostlight_actors::{
     contract::{ToolError, ToolHandle},
@@ -53,14 +55,14 @@ impl Pattern {
     }
 
     /// The same with a bound on the time that each of its members may take.
-    pub(crate) fn within(mut self, milliseconds: u64) -> Self {
+    pub(crate) fn within(mut self, time: Duration) -> Self {
         let setting = match self.name {
-            "pipeline" => "stage_timeout_ms",
-            "for_each" => "item_timeout_ms",
-            "fan_out" => "part_timeout_ms",
-            "round_robin" | "role_play" | "debate" => "turn_timeout_ms",
-            "coordinator" | "orchestrator" => "task_timeout_ms",
-            _ => "member_timeout_ms",
+            "pipeline" => "stage_timeout_s",
+            "for_each" => "item_timeout_s",
+            "fan_out" => "part_timeout_s",
+            "round_robin" | "role_play" | "debate" => "turn_timeout_s",
+            "coordinator" | "orchestrator" => "task_timeout_s",
+            _ => "member_timeout_s",
         };
         match self
             .settings
@@ -69,10 +71,10 @@ impl Pattern {
         {
             Some(nodes) => {
                 for node in nodes.values_mut() {
-                    node["timeout_ms"] = json!(milliseconds);
+                    node["timeout_s"] = json!(time.as_secs_f64());
                 }
             }
-            None => self.settings[setting] = json!(milliseconds),
+            None => self.settings[setting] = json!(time.as_secs_f64()),
         }
         self
     }
@@ -103,7 +105,7 @@ fn member(name: &'static str, answer: Answer, disturbance: Disturbance) -> Agent
         }
         if disturbance == Disturbance::Exhaust(name) {
             // What is under way beside it ends first.
-            cx.sleep(std::time::Duration::from_secs(1)).await?;
+            cx.sleep(Duration::from_secs(1)).await?;
             return Ok(Outcome::stopped(OUT_OF_TOKENS));
         }
         if disturbance == Disturbance::Hang(name) {

@@ -3,11 +3,12 @@
 mod rule;
 mod state;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall},
 };
 use schemars::JsonSchema;
@@ -19,7 +20,7 @@ use crate::{
     behaviors::{Prompt, task},
     workflows::{
         ends::{MemberEnd, stopped},
-        member::{ask, called, check_name, limit},
+        member::{ask, called, check_name},
         tool_chain::filled,
     },
 };
@@ -106,9 +107,14 @@ pub struct GraphNode {
     /// The question that a person is asked before it; a refusal ends the run as denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirm: Option<String>,
-    /// The longest that it may take, in milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
+    /// The longest that it may take.
+    #[serde(
+        rename = "timeout_s",
+        with = "seconds",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub timeout: Option<Duration>,
     /// Where it leads when it fails; `NODE.failed` holds why. The graph fails when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_failure: Option<String>,
@@ -327,7 +333,7 @@ impl GraphNode {
                 Some(prompt) => state.fill(|texts| prompt.fill(texts)),
                 None => state.text("task"),
             };
-            ask(cx, agent, asked, limit(self.timeout_ms)).await?
+            ask(cx, agent, asked, self.timeout).await?
         } else if let Some(tool) = &self.tool {
             self.call(tool, format!("{name}-{times}"), cx, &state)
                 .await?
@@ -377,7 +383,7 @@ impl GraphNode {
         let arguments = state.fill(|texts| filled(&template, texts));
         let call = ToolCall::new(id, tool, arguments);
         let calling = cx.tools([call]);
-        match limit(self.timeout_ms) {
+        match self.timeout {
             None => called(calling.await),
             Some(limit) => match cx.timeout(limit, calling).await {
                 Ok(ended) => called(ended),

@@ -4,12 +4,13 @@ mod plan;
 mod schedule;
 mod xml;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use futures_util::future::{BoxFuture, FutureExt};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{
         AgentError, Effect, ErrorKind, OperationError, Outcome, StopReason, ToolCall, ToolSet,
     },
@@ -23,7 +24,7 @@ use super::{
     Utterance,
     conversation::{transcript, with_transcript},
     ends::{MemberEnd, stopped},
-    member::{ask, at_least_one, called, check_name, limit, task},
+    member::{ask, at_least_one, called, check_name, task},
     tool_chain::{filled, first_argument},
 };
 use crate::behaviors::{AgentLoop, LoopOptions, Prompt, below_instructions};
@@ -99,14 +100,18 @@ pub struct Orchestrator {
     /// Whether a task waits until all tasks of earlier phases have ended, and not only for its
     /// dependencies.
     pub phases: bool,
-    /// The longest that one attempt of a task may take, in milliseconds.
-    pub task_timeout_ms: Option<u64>,
+    /// The longest that one attempt of a task may take.
+    #[serde(rename = "task_timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub task_timeout: Option<Duration>,
     /// How often a task is tried. A task is not tried again if its effect may have happened already
     /// (a call in doubt, or one with the effect `once` that took too long), or if somebody refused
     /// or cancelled it.
     pub max_attempts: u32,
-    /// The longest pause before the second attempt, in milliseconds; the real one is random.
-    pub retry_pause_ms: u64,
+    /// The longest pause before the second attempt; the real one is random.
+    #[serde(rename = "retry_pause_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub retry_pause: Duration,
     /// By how much each further pause is longer.
     pub retry_multiplier: f64,
     /// Functions that do tasks.
@@ -159,9 +164,9 @@ impl Default for Orchestrator {
             max_repairs: 3,
             max_at_once: 8,
             phases: false,
-            task_timeout_ms: None,
+            task_timeout: None,
             max_attempts: 1,
-            retry_pause_ms: 1_000,
+            retry_pause: Duration::from_secs(1),
             retry_multiplier: 2.0,
             functions: Functions::default(),
             parse: Parser::default(),
@@ -320,7 +325,7 @@ impl Orchestrator {
         task: &PlannedTask,
         inputs: &BTreeMap<String, String>,
     ) -> Result<MemberEnd, AgentError> {
-        let wait = limit(self.task_timeout_ms);
+        let wait = self.task_timeout;
         let PlannedTask { processor, .. } = task;
         let is_function = self.functions.0.contains_key(processor);
         let is_agent = cx
@@ -515,7 +520,7 @@ impl Behavior for Orchestrator {
             task(&cx),
             transcript(&said)
         );
-        let answered = ask(&cx, aggregator, asked, limit(self.task_timeout_ms)).await?;
+        let answered = ask(&cx, aggregator, asked, self.task_timeout).await?;
         answered.into_outcome_after(aggregator, vec![Utterance::new("the tasks", report)])
     }
 

@@ -151,7 +151,7 @@ impl Schedule<'_> {
     ) -> BoxFuture<'_, (usize, Result<MemberEnd, AgentError>)> {
         let task = &self.plan.tasks()[place];
         async move {
-            let mut pause = self.settings.retry_pause_ms as f64;
+            let mut pause = self.settings.retry_pause.as_millis() as f64;
             let mut attempt = 0;
             loop {
                 attempt += 1;
