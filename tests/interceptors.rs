@@ -548,7 +548,7 @@ agent:
   tools: [act]
 interceptors:
   - logging
-  - { name: retry, attempts: 2, base_pause_ms: 10, tools: [act] }
+  - { name: retry, attempts: 2, base_pause_s: 0.01, tools: [act] }
 ";
     let file = ghostlight::config::parse(text, "team.yaml").unwrap();
     let script = Script::new(&[Act::Fails]);

@@ -8,6 +8,7 @@ use ghostlight_actors::{
         Callee, EmbedderHandle, EmbeddingPurpose, Interceptor, ModelContext, ModelError, NextModel,
         NextTool, ToolContext, ToolError, ToolOutput,
     },
+    safety::seconds,
     vocabulary::{Arguments, Digest, Effect, ModelRequest, ModelResponse, Timestamp, Usage},
 };
 use parking_lot::Mutex;
@@ -26,7 +27,7 @@ use serde_json::{Map, Value};
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
-    #[serde(rename = "ttl_s", deserialize_with = "super::seconds")]
+    #[serde(rename = "ttl_s", with = "seconds")]
     ttl: Duration,
     entries: usize,
     #[serde(skip)]

@@ -5,6 +5,7 @@ use ghostlight_actors::{
         Callee, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolErrorKind, ToolOutput,
     },
+    safety::seconds,
     vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Timestamp},
 };
 use parking_lot::Mutex;
@@ -20,7 +21,7 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
     failures: u32,
-    #[serde(rename = "open_s", deserialize_with = "super::seconds")]
+    #[serde(rename = "open_s", with = "seconds")]
     open: Duration,
     #[serde(skip)]
     circuits: Mutex<HashMap<Callee, Circuit>>,

@@ -54,10 +54,7 @@ use ghostlight_actors::{
     run::Registry,
     vocabulary::{Message, ModelRequest, Retold, Role},
 };
-use serde::{
-    Deserialize, Deserializer, Serialize,
-    de::{DeserializeOwned, Error as _},
-};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
 pub use audit::Audit;
@@ -217,12 +214,6 @@ fn settings<T: DeserializeOwned>(given: &Map<String, Value>) -> Result<T, String
 /// Milliseconds, rounded down.
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Seconds of a team file, with or without decimals.
-fn seconds<'de, D: Deserializer<'de>>(given: D) -> Result<Duration, D::Error> {
-    let seconds = f64::deserialize(given)?;
-    Duration::try_from_secs_f64(seconds).map_err(D::Error::custom)
 }
 
 /// A tool for tests that call none.

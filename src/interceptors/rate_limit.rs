@@ -5,6 +5,7 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
+    safety::seconds,
     vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Part, Timestamp},
 };
 use parking_lot::Mutex;
@@ -27,9 +28,9 @@ const EXPECTED_ANSWER: u64 = 500;
 pub struct RateLimit {
     calls: Option<u32>,
     tokens: Option<u64>,
-    #[serde(rename = "per_s", deserialize_with = "super::seconds")]
+    #[serde(rename = "per_s", with = "seconds")]
     per: Duration,
-    #[serde(rename = "max_wait_s", deserialize_with = "super::seconds")]
+    #[serde(rename = "max_wait_s", with = "seconds")]
     max_wait: Duration,
     #[serde(skip)]
     buckets: Mutex<HashMap<String, Buckets>>,

@@ -5,6 +5,7 @@ use ghostlight_actors::{
         Entropy, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext,
         ToolError, ToolErrorKind, ToolOutput,
     },
+    safety::seconds,
     vocabulary::{Arguments, ModelRequest, ModelResponse},
 };
 use serde::Deserialize;
@@ -19,8 +20,10 @@ use serde::Deserialize;
 #[serde(default, deny_unknown_fields)]
 pub struct Retry {
     attempts: u32,
-    base_pause_ms: u64,
-    max_pause_ms: u64,
+    #[serde(rename = "base_pause_s", with = "seconds")]
+    base_pause: Duration,
+    #[serde(rename = "max_pause_s", with = "seconds")]
+    max_pause: Duration,
 }
 
 impl Default for Retry {
@@ -35,29 +38,24 @@ impl Retry {
     pub fn attempts(attempts: u32) -> Self {
         Self {
             attempts,
-            base_pause_ms: 500,
-            max_pause_ms: 30_000,
+            base_pause: Duration::from_millis(500),
+            max_pause: Duration::from_secs(30),
         }
     }
 
     /// Sets the pause before the second attempt and the longest pause.
     #[must_use]
     pub fn pauses(mut self, base: Duration, max: Duration) -> Self {
-        (self.base_pause_ms, self.max_pause_ms) = (super::millis(base), super::millis(max));
+        (self.base_pause, self.max_pause) = (base, max);
         self
-    }
-
-    fn max_pause(&self) -> Duration {
-        Duration::from_millis(self.max_pause_ms)
     }
 
     /// A random pause between half of the exponential pause and all of it.
     fn pause(&self, attempt: u32, entropy: &dyn Entropy) -> Duration {
-        let doubled = self
-            .base_pause_ms
-            .saturating_mul(1 << attempt.saturating_sub(1).min(20));
-        Duration::from_millis(doubled)
-            .min(self.max_pause())
+        let times = 1 << attempt.saturating_sub(1).min(20);
+        let doubled = self.base_pause.saturating_mul(times);
+        doubled
+            .min(self.max_pause)
             .mul_f64(0.5 + 0.5 * entropy.fraction())
     }
 }
@@ -79,15 +77,15 @@ impl Interceptor for Retry {
                 return Err(error);
             }
             // An attempt before the time that the server asks for would be wasted.
-            let too_long = |asked| asked > self.max_pause();
+            let too_long = |asked| asked > self.max_pause;
             if attempt >= self.attempts || error.retry_after.is_some_and(too_long) {
                 return Err(error.exhausted());
             }
             let pause = match error.retry_after {
                 // Those whom a server sends away together do not come back together.
                 Some(asked) => {
-                    let base = Duration::from_millis(self.base_pause_ms);
-                    asked + (asked / 4).max(base).mul_f64(next.entropy().fraction())
+                    let share = (asked / 4).max(self.base_pause);
+                    asked + share.mul_f64(next.entropy().fraction())
                 }
                 None => self.pause(attempt, &**next.entropy()),
             };

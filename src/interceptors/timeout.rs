@@ -5,6 +5,7 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
+    safety::seconds,
     vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse},
 };
 use serde::Deserialize;
@@ -15,19 +16,14 @@ use serde::Deserialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timeout {
-    after_ms: u64,
+    #[serde(rename = "after_s", with = "seconds")]
+    after: Duration,
 }
 
 impl Timeout {
     /// Ends a call that takes longer than this.
     pub fn after(time: Duration) -> Self {
-        Self {
-            after_ms: super::millis(time),
-        }
-    }
-
-    fn time(&self) -> Duration {
-        Duration::from_millis(self.after_ms)
+        Self { after: time }
     }
 }
 
@@ -42,8 +38,8 @@ impl Interceptor for Timeout {
         tokio::select! {
             biased;
             answer = next.respond(request, cx) => answer,
-            () = next.pause(self.time()) => {
-                let message = format!("the model {model:?} gave no answer within {:?}", self.time());
+            () = next.pause(self.after) => {
+                let message = format!("the model {model:?} gave no answer within {:?}", self.after);
                 Err(ModelError::new(ErrorKind::Timeout, message).retryable())
             }
         }
@@ -58,8 +54,8 @@ impl Interceptor for Timeout {
         tokio::select! {
             biased;
             output = next.call(arguments, cx) => output,
-            () = next.pause(self.time()) => {
-                Err(ToolError::in_doubt(format!("no end within {:?}", self.time())))
+            () = next.pause(self.after) => {
+                Err(ToolError::in_doubt(format!("no end within {:?}", self.after)))
             }
         }
     }

@@ -31,7 +31,7 @@ tools:
 interceptors:
   - { name: cache, ttl_s: 600, tools: [looked] }
   - { name: circuit_breaker, failures: 2, open_s: 600, tools: [broken] }
-  - { name: retry, attempts: 3, base_pause_ms: 10, tools: [flaky] }
+  - { name: retry, attempts: 3, base_pause_s: 0.01, tools: [flaky] }
   - { name: rate_limit, calls: 1, per_s: 600, max_wait_s: 0, tools: [fast] }
 agent:
   name: desk
