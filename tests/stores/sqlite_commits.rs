@@ -164,7 +164,7 @@ async fn a_store_is_whole_after_a_crash_between_any_two_commits() {
 async fn the_anchor_follows_while_the_store_is_open() {
     let folder = Folder::new();
     let mut options = Options::default();
-    options.anchor_interval_ms = 1;
+    options.anchor_interval = Duration::from_millis(1);
     let store = SqliteStore::open_with(folder.store(), &options).unwrap();
     commit(&store, making(1, &["made"])).await.unwrap();
     let says = |number: u64| {
@@ -188,7 +188,7 @@ async fn the_anchor_follows_while_the_store_is_open() {
 async fn a_claim_that_power_took_leaves_the_journal_as_it_was() {
     let folder = Folder::new();
     let mut options = Options::default();
-    options.anchor_interval_ms = 1;
+    options.anchor_interval = Duration::from_millis(1);
     let store = SqliteStore::open_with(folder.store(), &options).unwrap();
     commit(&store, making(1, &["made"])).await.unwrap();
     let before = folder.image();

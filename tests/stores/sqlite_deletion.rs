@@ -1,6 +1,6 @@
 //! What deletion does to the file: its chains stay whole, and its pages are used again.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use ghostlight::stores::{SqliteStore, sqlite::Options};
 use ghostlight_actors::{
@@ -13,7 +13,7 @@ use crate::{appending, commit, folder::Folder, lines, run};
 /// A store whose anchor follows every commit, so that all commits but the last can be folded.
 fn open(folder: &Folder) -> SqliteStore {
     let mut options = Options::default();
-    options.anchor_interval_ms = 0;
+    options.anchor_interval = Duration::ZERO;
     SqliteStore::open_with(folder.store(), &options).unwrap()
 }
 

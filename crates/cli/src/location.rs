@@ -140,11 +140,10 @@ async fn verify_file(path: &Path) -> Result<String, StoreError> {
 fn database_options() -> ghostlight::stores::postgres::Options {
     // As in libpq's programs, so that no password has to stand in an argument, which others can
     // read.
-    let options = ghostlight::stores::postgres::Options::default();
-    let mut options = options.with_variables(ghostlight::environment::variable);
     let migrates = ghostlight::environment::variable("GHOSTLIGHT_MIGRATE");
-    options.migrate = migrates.as_deref() != Some("never");
-    options
+    ghostlight::stores::postgres::Options::default()
+        .variables(ghostlight::environment::variable)
+        .migrate(migrates.as_deref() != Some("never"))
 }
 
 #[cfg(feature = "full")]

@@ -70,7 +70,7 @@ impl Address {
             config.keepalives_interval(SILENCE / 5);
         }
         // A process that freezes during a commit holds up all the others only for this long.
-        let frozen = options.lease_ms.max(1_000);
+        let frozen = options.lease.max(Duration::from_secs(1)).as_millis();
         let given = config.get_options().unwrap_or_default();
         let all = format!(
             "{given} -c search_path={schema} -c idle_in_transaction_session_timeout={frozen}"

@@ -12,6 +12,7 @@ mod inventory;
 mod libpq;
 mod news;
 mod node;
+mod options;
 mod ownership;
 mod process;
 mod query;
@@ -26,7 +27,7 @@ mod vectors;
 mod wanted;
 mod work;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{
@@ -37,7 +38,6 @@ use ghostlight_actors::{
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
-use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 
 use self::{
@@ -50,72 +50,12 @@ use self::{
     work::{Told, Work},
 };
 pub use self::{
+    options::Options,
     query::Query,
     schema::SchemaVersion,
     status::{Lag, NodeStatus},
     vectors::{VECTOR_TABLE, VectorKey, Vectors},
 };
-
-/// The options for opening a store.
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-#[non_exhaustive]
-pub struct Options {
-    /// The schema of the tables, created if it does not exist. Small letters, digits and underscores.
-    pub schema: String,
-    /// How many reads may run at once, each with a connection of its own; at least 1.
-    pub readers: usize,
-    /// How long a frozen or disconnected process keeps its journals, in milliseconds; at least 300. A dead one keeps none.
-    pub lease_ms: u64,
-    /// How long a read waits for an unreachable database before it fails, in milliseconds. Commits wait until the store is closed.
-    pub patience_ms: u64,
-    /// Whether opening a store makes its tables and migrates those of an earlier program. Without it such a store is
-    /// refused as [`StoreError::TooOld`], and [`PostgresStore::migrate`] is called beforehand.
-    pub migrate: bool,
-    /// The password, if neither the address nor its service contains one.
-    #[serde(skip)]
-    pub password: Option<String>,
-    /// Variables of the environment that add to the address, as for libpq: see [`with_variables`](Self::with_variables).
-    #[serde(skip)]
-    pub variables: BTreeMap<String, String>,
-}
-
-impl Options {
-    /// These options with the variables that libpq's programs read (`PGSERVICE`, `PGPASSWORD`, `PGSSLROOTCERT`, …, and
-    /// `HOME` for the files below it), such as `|name| std::env::var(name).ok()`. Without them an address stands alone.
-    #[must_use]
-    pub fn with_variables(mut self, read: impl Fn(&str) -> Option<String>) -> Self {
-        let read = |name: &str| Some((name.to_owned(), read(name)?));
-        self.variables.extend(libpq::variables().filter_map(read));
-        self
-    }
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            schema: "ghostlight".to_owned(),
-            readers: 8,
-            lease_ms: 5_000,
-            patience_ms: 30_000,
-            migrate: true,
-            password: None,
-            variables: BTreeMap::new(),
-        }
-    }
-}
-
-impl fmt::Debug for Options {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
-            .field("schema", &self.schema)
-            .field("readers", &self.readers)
-            .field("lease_ms", &self.lease_ms)
-            .field("patience_ms", &self.patience_ms)
-            .field("migrate", &self.migrate)
-            .finish_non_exhaustive()
-    }
-}
 
 /// The scope of a check by [`PostgresStore::verify`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +108,9 @@ impl PostgresStore {
         let readers = Readers {
             pool,
             health: health.clone(),
-            patience: Duration::from_millis(options.patience_ms),
+            patience: options.patience,
         };
-        let lease = Duration::from_millis(options.lease_ms.max(300));
+        let lease = options.lease.max(Duration::from_millis(300));
         let prepared = async {
             let mut client = readers.client().await?;
             match options.migrate {

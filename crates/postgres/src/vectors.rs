@@ -88,7 +88,7 @@ impl Vectors {
             table: table.to_owned(),
             dimension,
             space: space.to_owned(),
-            patience: Duration::from_millis(options.patience_ms.max(1_000)),
+            patience: options.patience.max(Duration::from_secs(1)),
             schemas: Mutex::new(None),
         })))
     }

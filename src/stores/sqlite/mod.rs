@@ -35,6 +35,7 @@ use ghostlight_actors::{
         SessionFilter, SessionRow, State, StateSlot, StateValue, Store, StoreError, StoredLine,
         TreeLine,
     },
+    safety::seconds,
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 use serde::{Deserialize, Serialize};
@@ -53,28 +54,36 @@ use self::{
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Options {
-    /// How long a commit waits for a commit of another process, in milliseconds, before it is
-    /// refused with [`StoreError::Io`].
-    pub busy_timeout_ms: u64,
+    /// How long a commit waits for a commit of another process before it is refused with [`StoreError::Io`].
+    #[serde(rename = "busy_timeout_s", with = "seconds")]
+    pub busy_timeout: Duration,
     /// How many reads may run at once, each with a connection of its own; at least 1.
     pub readers: usize,
     /// The size in bytes up to which a file's indexes are compared with their tables when it is opened.
     /// This takes some 3 ms for a megabyte.
     pub full_check_bytes: u64,
-    /// How long the anchor may stay behind the last commit, in milliseconds; at most 1000.
-    pub anchor_interval_ms: u64,
+    /// How long the anchor may stay behind the last commit; a second at most.
+    #[serde(rename = "anchor_interval_s", with = "seconds")]
+    pub anchor_interval: Duration,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
-            busy_timeout_ms: 10_000,
+            busy_timeout: Duration::from_secs(10),
             readers: 4,
             full_check_bytes: 16 << 20,
-            anchor_interval_ms: 1_000,
+            anchor_interval: Duration::from_secs(1),
         }
     }
 }
+
+ghostlight_actors::setters!(Options {
+    busy_timeout: Duration,
+    readers: usize,
+    full_check_bytes: u64,
+    anchor_interval: Duration,
+});
 
 /// The amount that [`SqliteStore::verify`] read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +159,7 @@ impl SqliteStore {
             Writer::new(connection, place.clone(), owner),
             anchor,
             found.mark,
-            Duration::from_millis(options.anchor_interval_ms.min(1_000)),
+            options.anchor_interval.min(Duration::from_secs(1)),
             health.clone(),
         );
         let committer = committer.map_err(|error| io(&place, "starting its committer", &error))?;

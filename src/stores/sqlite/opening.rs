@@ -4,7 +4,6 @@ use std::{
     fs::{self, File, Metadata, OpenOptions},
     io::{self, Read},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use ghostlight_actors::contract::StoreError;
@@ -102,7 +101,7 @@ fn inspect_tables(
     let at = |fault: Fault| fault.at(place);
     let mut connection = connection::open_read_only(path).map_err(at)?;
     let prepared = connection
-        .busy_timeout(Duration::from_millis(options.busy_timeout_ms))
+        .busy_timeout(options.busy_timeout)
         .and_then(|()| connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true));
     prepared.map_err(|error| at(error.into()))?;
     let snapshot = connection.transaction().map_err(|error| at(error.into()))?;
@@ -365,7 +364,7 @@ pub(super) fn open_writer(
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_NOFOLLOW;
     let mut connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(Duration::from_millis(options.busy_timeout_ms))?;
+    connection.busy_timeout(options.busy_timeout)?;
     // NORMAL would lose the last commits when power fails.
     connection.pragma_update(None, "synchronous", "FULL")?;
     // For systems whose plain sync leaves data in the disk's own cache (macOS).

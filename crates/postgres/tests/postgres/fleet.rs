@@ -70,7 +70,7 @@ fn say(line: &str) {
 /// Carries sessions until the input ends.
 async fn carry(options: NodeOptions) {
     let mut of_store = Options::default();
-    of_store.lease_ms = options.lease_ms;
+    of_store.lease = Duration::from_millis(options.lease_ms);
     let store = PostgresStore::open_with(&options.url, &of_store)
         .await
         .unwrap();

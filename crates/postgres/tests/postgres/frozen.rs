@@ -76,7 +76,7 @@ impl Stage {
 
 fn options() -> Options {
     let mut options = Options::default();
-    options.lease_ms = 300;
+    options.lease = Duration::from_millis(300);
     options
 }
 
@@ -171,7 +171,7 @@ async fn a_node_whose_connection_ends_owns_its_journals_again_at_once() {
     let server = Server::quick();
     // It would be renewed only after 20 s.
     let mut options = Options::default();
-    options.lease_ms = 60_000;
+    options.lease = Duration::from_secs(60);
     let store = PostgresStore::open_with(&server.url(), &options)
         .await
         .unwrap();

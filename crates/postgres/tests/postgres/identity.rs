@@ -111,7 +111,7 @@ fn guard(server: &Server, files: &Files, authority: &CertifiedIssuer<'static, Ke
 fn with(variables: &[(&str, &str)]) -> Options {
     let variables: BTreeMap<_, _> = variables.iter().copied().collect();
     let read = |name: &str| variables.get(name).map(|value| (*value).to_owned());
-    Options::default().with_variables(read)
+    Options::default().variables(read)
 }
 
 /// Why the store cannot be opened; no secret is told.

@@ -24,7 +24,7 @@ use crate::{
 
 fn short_lease() -> Options {
     let mut options = Options::default();
-    options.lease_ms = 300;
+    options.lease = Duration::from_millis(300);
     options
 }
 
@@ -96,7 +96,7 @@ async fn a_claim_tells_how_long_the_former_owner_may_still_begin_effects() {
     let server = Server::quick();
     let proxy = Proxy::to(server.port()).await;
     let mut options = Options::default();
-    options.lease_ms = 60_000;
+    options.lease = Duration::from_secs(60);
     let (lease, open) = (Duration::from_secs(60), PostgresStore::open_with);
     let settles_in = async |store: &PostgresStore, number: u8| {
         let claim = store.claim(run(number).into(), false).await.unwrap();
@@ -140,7 +140,7 @@ async fn a_process_that_owns_a_run() {
         return;
     };
     let mut options = Options::default();
-    options.lease_ms = 60_000;
+    options.lease = Duration::from_secs(60);
     let store = PostgresStore::open_with(&url, &options).await.unwrap();
     make(&store, 1).await.unwrap();
     println!("\n> {}", store.node());
@@ -212,7 +212,7 @@ async fn a_node_that_is_back_begins_no_effect_before_the_claims_that_found_it_de
     }
     let server = Server::quick();
     let mut options = Options::default();
-    options.lease_ms = 60_000;
+    options.lease = Duration::from_secs(60);
     let store = PostgresStore::open_with(&server.url(), &options)
         .await
         .unwrap();

@@ -52,7 +52,7 @@ async fn listener(url: &str, look: Option<Duration>) -> (System, mpsc::Unbounded
 async fn open(url: &str) -> PostgresStore {
     let mut options = Options::default();
     // Nothing is found because a lease is renewed.
-    options.lease_ms = 3 * NEVER.as_millis() as u64;
+    options.lease = 3 * NEVER;
     PostgresStore::open_with(url, &options).await.unwrap()
 }
 

@@ -161,7 +161,7 @@ async fn reads_wait_for_a_while_and_then_say_what_is_wrong() {
         return;
     }
     let mut options = Options::default();
-    (options.patience_ms, options.lease_ms) = (200, 300);
+    (options.patience, options.lease) = (Duration::from_millis(200), Duration::from_millis(300));
     let (_server, proxy, store) = store_with_a_run(&options).await;
     // A network that is cut, and a server that does not answer.
     for (sequence, way) in [(1, Way::Cut), (2, Way::Frozen)] {
