@@ -271,7 +271,7 @@ def main():
         "mcp": {"world": {"command": [*me, "serve", category]}},
         "agent": {"name": "assistant", "instructions": told, "tools": ["world"], "max_steps": 20},
     }
-    checker = {"command": {"name": "right", "run": [*me, "score", category], "timeout_ms": 60_000}}
+    checker = {"command": {"name": "right", "run": [*me, "score", category], "timeout_s": 60}}
     evaluation = {"evaluation": f"bfcl-{category}", "scorers": [{"bfcl": {}} if is_memory else checker]}
     worlds.write(folder, category, team, evaluation, suite.samples())
     if is_memory:

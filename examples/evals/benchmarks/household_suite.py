@@ -160,7 +160,7 @@ def main():
         "mcp": {"world": served},
         "agent": {"name": "player", "instructions": told, "tools": ["world"], "max_steps": 200},
     }
-    scorer = {"command": {"name": "score", "run": [*me, "score", given.world], "timeout_ms": 60_000}}
+    scorer = {"command": {"name": "score", "run": [*me, "score", given.world], "timeout_s": 60}}
     memory = {"memory": {"team": "write", "learn": True, "episodes": True}}
     tree = {"behavior": {"name": "reactree", "max_total_decisions": 400}}
     variants = {"base": {}, "react": {"behavior": "react"}, "memory": memory, "tree": tree, "tree_with_memory": tree | memory}

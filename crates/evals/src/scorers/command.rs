@@ -2,7 +2,7 @@
 
 use std::{path::Path, path::PathBuf, time::Duration};
 
-use ghostlight_actors::safety::cut;
+use ghostlight_actors::safety::{cut, seconds};
 use ghostlight_child_process::{ChildProcess, Program, StderrTail};
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
@@ -28,16 +28,18 @@ pub struct CommandSpec {
     pub name: Option<String>,
     /// The program and its arguments. No shell reads them.
     pub run: Vec<String>,
-    /// The time that it has, in milliseconds; 10,000 where it is left out, and at most 600,000.
-    pub timeout_ms: Option<u64>,
+    /// The time that it has; 10 seconds where it is left out, and 10 minutes at the most.
+    #[serde(rename = "timeout_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub timeout: Option<Duration>,
     /// The value from which on it passes, where the program does not say; 1 where it is left out.
     pub pass: Option<f64>,
 }
 
 /// The most bytes that a program may print.
 const MAX_OUTPUT: u64 = 64 << 10;
-const TIMEOUT_MS: u64 = 10_000;
-const MAX_TIMEOUT_MS: u64 = 600_000;
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 pub(crate) struct CommandScorer {
@@ -59,9 +61,9 @@ impl CommandScorer {
         let Some((program, arguments)) = spec.run.split_first() else {
             return Err(fault("`run` is empty: name a program"));
         };
-        let timeout_ms = spec.timeout_ms.unwrap_or(TIMEOUT_MS);
-        if !(1..=MAX_TIMEOUT_MS).contains(&timeout_ms) {
-            return Err(fault("`timeout_ms` must be 1 to 600000"));
+        let timeout = spec.timeout.unwrap_or(TIMEOUT);
+        if timeout.is_zero() || timeout > MAX_TIMEOUT {
+            return Err(fault("`timeout_s` must be above 0 and at most 600"));
         }
         let pass = spec.pass.unwrap_or(1.0);
         if !(pass > 0.0 && pass <= 1.0) {
@@ -80,7 +82,7 @@ impl CommandScorer {
             program,
             arguments: arguments.to_vec(),
             folder,
-            timeout: Duration::from_millis(timeout_ms),
+            timeout,
             pass,
         })
     }

@@ -1,5 +1,8 @@
 //! Bounds on what a cell may consume.
 
+use std::time::Duration;
+
+use ghostlight_actors::safety::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,8 +27,10 @@ pub struct ConsumedSpec {
     pub tokens: Option<u64>,
     /// The most money, in millionths of the currency of the models' prices.
     pub cost_micros: Option<u64>,
-    /// The most time, in milliseconds.
-    pub latency_ms: Option<u64>,
+    /// The most time.
+    #[serde(rename = "latency_s", with = "seconds")]
+    #[schemars(with = "Option<f64>")]
+    pub latency: Option<Duration>,
 }
 
 pub(super) struct ConsumedScorer {
@@ -52,13 +57,16 @@ impl Scorer for ConsumedScorer {
 
     fn score(&self, recording: &Recording, _: &Sample) -> Score {
         let (spec, spent) = (&self.spec, &recording.spent);
+        let latency = spec
+            .latency
+            .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
         let bounds = [
             ("steps", spec.steps, recording.steps),
             ("model calls", spec.model_calls, spent.model_calls),
             ("tool calls", spec.tool_calls, spent.tool_calls),
             ("tokens", spec.tokens, spent.usage.total_tokens()),
             ("cost_micros", spec.cost_micros, spent.usage.cost_micros),
-            ("milliseconds", spec.latency_ms, recording.latency_ms),
+            ("milliseconds", latency, recording.latency_ms),
         ];
         let exceeded = bounds.into_iter().filter_map(|(what, bound, used)| {
             let bound = bound.filter(|bound| used > *bound)?;

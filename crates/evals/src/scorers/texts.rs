@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ghostlight_actors::safety::seconds;
 use ghostlight_structured_output::read;
 use regex::Regex;
 use schemars::JsonSchema;
@@ -103,7 +104,7 @@ pub enum LengthUnit {
     Lines,
 }
 
-/// The time that a cell took. It scores 1 up to `good_ms`, and falls in a line to 0 at `bad_ms`.
+/// The time that a cell took. It scores 1 up to `good_s`, and falls in a line to 0 at `bad_s`.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -111,10 +112,14 @@ pub struct LatencySpec {
     /// Its name; `latency` where it is left out.
     #[serde(default)]
     pub name: Option<String>,
-    /// The time that is good, in milliseconds.
-    pub good_ms: u64,
-    /// The time that is bad, in milliseconds; above `good_ms`.
-    pub bad_ms: u64,
+    /// The time that is good.
+    #[serde(rename = "good_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub good: Duration,
+    /// The time that is bad; above `good_s`.
+    #[serde(rename = "bad_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub bad: Duration,
 }
 
 /// Whether an answer refuses to help. Refusals are found by their words, in English: a judge finds more.
@@ -315,14 +320,14 @@ pub(super) fn length(spec: &LengthSpec) -> Result<Box<dyn Scorer>, ScorerFault> 
 
 pub(super) fn latency(spec: &LatencySpec) -> Result<Box<dyn Scorer>, ScorerFault> {
     let name = named(spec.name.as_ref(), "latency");
-    let (good, bad) = (spec.good_ms, spec.bad_ms);
+    let (good, bad) = (spec.good, spec.bad);
     if good >= bad {
-        return Err(fault(&name, "`good_ms` must be below `bad_ms`"));
+        return Err(fault(&name, "`good_s` must be below `bad_s`"));
     }
     let check: Check = Box::new(move |recording, _| {
-        let took = recording.latency_ms;
-        let value = bad.saturating_sub(took) as f64 / (bad - good) as f64;
-        Score::of(value, format!("it took {:?}", Duration::from_millis(took)))
+        let took = Duration::from_millis(recording.latency_ms);
+        let value = bad.saturating_sub(took).div_duration_f64(bad - good);
+        Score::of(value, format!("it took {took:?}"))
     });
     Ok(Box::new(Function { name, check }))
 }

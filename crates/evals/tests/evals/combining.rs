@@ -12,7 +12,7 @@ async fn scored(change: Value, inputs: &[&str]) -> Report {
 }
 
 fn shell(script: &str) -> Value {
-    json!({ "command": { "run": ["sh", "-c", script], "timeout_ms": 2_000 } })
+    json!({ "command": { "run": ["sh", "-c", script], "timeout_s": 2 } })
 }
 
 /// What the command says of a cell whose answer is "hello".

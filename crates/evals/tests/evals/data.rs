@@ -72,7 +72,7 @@ fn the_schema_takes_what_is_read_and_nothing_else() {
             { "answer": { "as": "number", "tolerance": 0.01 } },
             { "contains": { "all": ["x"] } }, { "pattern": { "never": "x" } },
             { "json": { "fields": { "/a": 1 } } }, { "format": { "is": "one_line" } },
-            { "length": { "most": 9 } }, { "latency": { "good_ms": 1, "bad_ms": 2 } },
+            { "length": { "most": 9 } }, { "latency": { "good_s": 0.001, "bad_s": 0.002 } },
             { "citations": { "require": true } }, { "refusals": { "wanted": ["harmful"] } },
             { "judge": { "rubric": "kind.md", "by": ["good"], "human": "labels.jsonl", "agreement": 0.6 } },
             { "command": { "run": ["./score.py"] } },

@@ -410,7 +410,7 @@ fn citations_name_what_a_tool_gave_and_what_it_says() {
 
 #[test]
 fn latency_falls_from_good_to_bad() {
-    let scorer = json!({ "latency": { "good_ms": 100, "bad_ms": 300 } });
+    let scorer = json!({ "latency": { "good_s": 0.1, "bad_s": 0.3 } });
     for (took, value) in [(50, 1.0), (100, 1.0), (200, 0.5), (300, 0.0), (900, 0.0)] {
         let mut recording = answered("x");
         recording.latency_ms = took;
@@ -428,7 +428,7 @@ fn demands_that_make_no_sense_are_refused() {
         json!({ "pattern": { "never": "(" } }),
         json!({ "length": {} }),
         json!({ "length": { "least": 3, "most": 2 } }),
-        json!({ "latency": { "good_ms": 3, "bad_ms": 3 } }),
+        json!({ "latency": { "good_s": 3, "bad_s": 3 } }),
         json!({ "json": { "fields": { "total": 1 } } }),
         json!({ "json": { "schema": { "type": 3 } } }),
         json!({ "citations": { "support": 2 } }),
