@@ -57,7 +57,7 @@ async fn was_deleted(call: &ToolCall, _: ToolContext) -> Reconciled {
 }
 
 /// Does nothing.
-#[tool(effect = "idempotent", timeout_ms = 250)]
+#[tool(effect = "idempotent", timeout = "250ms")]
 fn rest(#[default("a while")] how_long: String, #[default] times: u8) {
     let _ = (how_long, times);
 }

@@ -24,7 +24,7 @@ pub(crate) struct Settings {
 }
 
 const KNOWN: &str = "name, description, effect, in_doubt, reconcile, approval, timeout, \
-                     timeout_ms, concurrency, output_limit, ends_step";
+                     concurrency, output_limit, ends_step";
 
 impl Settings {
     pub(crate) fn parse(tokens: TokenStream) -> Result<Self> {
@@ -69,11 +69,7 @@ impl Settings {
                 ];
                 self.in_doubt = Some(one_of(meta, &words)?);
             }
-            "timeout" | "timeout_ms" if self.timeout_ms.is_some() => {
-                return Err(meta.error("set either `timeout` or `timeout_ms`"));
-            }
             "timeout" => self.timeout_ms = Some(duration_ms(&value(meta)?)?),
-            "timeout_ms" => self.timeout_ms = Some(positive(meta)?),
             "concurrency" => self.concurrency = Some(positive(meta)?),
             "output_limit" => self.output_limit = Some(positive(meta)?),
             "ends_step" if meta.input.peek(Token![=]) => {

@@ -102,12 +102,7 @@ fn each_mistake_is_named_with_its_remedy_where_it_is_made() {
         ),
         ("timeout = \"30\"", none(), "\"30s\"", "\"30\""),
         ("timeout = \"0s\"", none(), "\"30s\"", "\"0s\""),
-        (
-            "timeout = \"1s\", timeout_ms = 5",
-            none(),
-            "either",
-            "timeout_ms",
-        ),
+        ("timeout_ms = 5", none(), "there are: name", "timeout_ms"),
         ("concurrency = 0", none(), "at least 1", "0"),
         ("name = \"a b\"", none(), "1 to 64", "\"a b\""),
         (
