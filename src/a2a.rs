@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use ghostlight_a2a::*;
-use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry, safety::seconds};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -31,8 +31,10 @@ struct RemoteSpec {
     #[serde(default)]
     headers: BTreeMap<String, String>,
     signed_by: Option<Vec<TrustedKey>>,
-    request_timeout_s: Option<f64>,
-    task_timeout_s: Option<f64>,
+    #[serde(rename = "request_timeout_s", with = "seconds", default)]
+    request_timeout: Option<Duration>,
+    #[serde(rename = "task_timeout_s", with = "seconds", default)]
+    task_timeout: Option<Duration>,
 }
 
 /// A public key in a team file.
@@ -88,21 +90,19 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
         };
         settings = settings.signed_by(key.map_err(|error| format!("signed_by: {error}"))?);
     }
-    if let Some(time) = seconds("request_timeout_s", given.request_timeout_s)? {
+    if let Some(time) = above_zero("request_timeout_s", given.request_timeout)? {
         settings = settings.request_timeout(time);
     }
-    if let Some(time) = seconds("task_timeout_s", given.task_timeout_s)? {
+    if let Some(time) = above_zero("task_timeout_s", given.task_timeout)? {
         settings = settings.task_timeout(time);
     }
     let toolset = RemoteToolset::new(name, settings).map_err(|error| error.to_string())?;
     Ok(ToolsetHandle::new(toolset))
 }
 
-fn seconds(name: &str, given: Option<f64>) -> Result<Option<Duration>, String> {
-    let Some(given) = given else { return Ok(None) };
-    let time = Duration::try_from_secs_f64(given)
-        .ok()
-        .filter(|time| !time.is_zero());
-    time.map(Some)
-        .ok_or_else(|| format!("{name}: {given} is not a number of seconds above 0"))
+fn above_zero(name: &str, given: Option<Duration>) -> Result<Option<Duration>, String> {
+    match given {
+        Some(Duration::ZERO) => Err(format!("{name}: it must be above 0")),
+        given => Ok(given),
+    }
 }

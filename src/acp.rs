@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 pub use ghostlight_acp::*;
-use ghostlight_actors::{contract::ToolsetHandle, run::Registry};
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry, safety::seconds};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -28,7 +28,8 @@ struct Settings {
     #[serde(default)]
     env: BTreeMap<String, String>,
     cwd: Option<PathBuf>,
-    task_timeout_s: Option<f64>,
+    #[serde(rename = "task_timeout_s", with = "seconds", default)]
+    task_timeout: Option<Duration>,
 }
 
 fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String> {
@@ -51,12 +52,10 @@ fn toolset(name: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, Stri
     if let Some(directory) = given.cwd {
         settings = settings.directory(directory);
     }
-    if let Some(seconds) = given.task_timeout_s {
-        let time = Duration::try_from_secs_f64(seconds).ok();
-        let time = time.filter(|time| !time.is_zero());
-        let time = time.ok_or_else(|| {
-            format!("task_timeout_s: {seconds} is not a number of seconds above 0")
-        })?;
+    if let Some(time) = given.task_timeout {
+        if time.is_zero() {
+            return Err("task_timeout_s: it must be above 0".to_owned());
+        }
         settings = settings.task_timeout(time);
     }
     Ok(ToolsetHandle::new(ProcessToolset::new(name, settings)))

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
-    safety::{sanitize_line, unambiguous_json},
+    safety::{sanitize_line, seconds, unambiguous_json},
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use reqwest::{
@@ -436,7 +436,8 @@ pub(super) struct Settings {
     url: String,
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    timeout_s: Option<f64>,
+    #[serde(rename = "timeout_s", with = "seconds", default)]
+    timeout: Option<Duration>,
 }
 
 /// The tool of a team file.
@@ -460,8 +461,7 @@ impl Settings {
             };
             search = search.header_from(&header, reveal).map_err(told)?;
         }
-        if let Some(seconds) = self.timeout_s {
-            let time = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        if let Some(time) = self.timeout {
             search = search.timeout(time).map_err(told)?;
         }
         Ok(search)

@@ -5,6 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{EmbedderHandle, Tool, ToolContext, ToolError, ToolOutput},
+    safety::seconds,
     vocabulary::{Arguments, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -218,13 +219,14 @@ pub struct DocumentSpec {
     #[serde(default)]
     #[schemars(skip)]
     pub filter: Filter,
-    /// After how many seconds a search first checks the folder for changes.
-    #[serde(default = "default_refresh")]
-    pub refresh_s: u64,
+    /// The time after which a search first checks the folder for changes; a minute when left out.
+    #[serde(rename = "refresh_s", with = "seconds", default = "default_refresh")]
+    #[schemars(with = "f64")]
+    pub refresh: Duration,
 }
 
-fn default_refresh() -> u64 {
-    60
+fn default_refresh() -> Duration {
+    Duration::from_secs(60)
 }
 
 impl DocumentSpec {
@@ -268,7 +270,7 @@ impl DocumentSpec {
             added: false,
             approximate: false,
             filter: Filter::default(),
-            refresh_s: default_refresh(),
+            refresh: default_refresh(),
         }
     }
 }
@@ -464,8 +466,7 @@ impl IndexedFolder {
         });
         let searcher = searcher.await?;
         let mut synced = self.0.synced.lock().await;
-        let refresh = Duration::from_secs(settings.refresh_s);
-        if synced.is_none_or(|last| last.elapsed() >= refresh) {
+        if synced.is_none_or(|last| last.elapsed() >= settings.refresh) {
             let index = searcher.index();
             match origin.sync(index, options).await {
                 Ok(report) => {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     contract::{ToolContext, ToolErrorKind, ToolHandle, Toolset as _},
-    safety::cut,
+    safety::{cut, seconds},
     vocabulary::Arguments,
 };
 use schemars::JsonSchema;
@@ -49,13 +49,14 @@ pub struct ReaderSpec {
     /// Whether the tool gives plain text; it gives Markdown, when left out.
     #[serde(default)]
     pub plain: bool,
-    /// How long reading one file may take, in seconds.
-    #[serde(default = "timeout_s")]
-    pub timeout_s: f64,
+    /// How long reading one file may take; a minute when left out.
+    #[serde(rename = "timeout_s", with = "seconds", default = "default_timeout")]
+    #[schemars(with = "f64")]
+    pub timeout: Duration,
 }
 
-fn timeout_s() -> f64 {
-    60.0
+fn default_timeout() -> Duration {
+    Duration::from_secs(60)
 }
 
 /// A [`Reader`] that asks a tool of an MCP server for the text of a file. The server is connected when the first file is
@@ -85,7 +86,7 @@ impl McpReader {
             files: files.into_iter().map(Into::into).map(ending).collect(),
             arguments: BTreeMap::new(),
             structure: Structure::Markdown,
-            time: Duration::from_secs_f64(timeout_s()),
+            time: default_timeout(),
         }
     }
 
@@ -117,12 +118,10 @@ impl McpReader {
             let needs = "a reader needs `files`, `tool` and `arguments` with {name} or {base64}";
             return Err(needs.to_owned());
         }
-        let time = Duration::try_from_secs_f64(settings.timeout_s);
-        let time = time.map_err(|error| format!("timeout_s: {error}"))?;
         let server = mcp::connection(&settings.tool, &settings.mcp);
         let server = server.map_err(|error| format!("mcp: {error}"))?;
         let mut reader =
-            Self::new(server, settings.tool.as_str(), settings.files.iter()).time(time);
+            Self::new(server, settings.tool.as_str(), settings.files.iter()).time(settings.timeout);
         reader.arguments = settings.arguments.clone();
         Ok(match settings.plain {
             true => reader.structure(Structure::Text),

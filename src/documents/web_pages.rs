@@ -1,7 +1,8 @@
 //! Pages of the web as documents.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, time::Duration};
 
+use ghostlight_actors::safety::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -37,9 +38,10 @@ pub struct WebPageSpec {
     /// The most bytes of a page.
     #[serde(default = "max_bytes")]
     pub max_bytes: usize,
-    /// How long reading a page may take, in seconds.
-    #[serde(default = "timeout_s")]
-    pub timeout_s: f64,
+    /// How long reading a page may take; 30 seconds when left out.
+    #[serde(rename = "timeout_s", with = "seconds", default = "timeout")]
+    #[schemars(with = "f64")]
+    pub timeout: Duration,
 }
 
 fn obeys() -> bool {
@@ -50,8 +52,8 @@ fn max_bytes() -> usize {
     8 << 20
 }
 
-fn timeout_s() -> f64 {
-    30.0
+fn timeout() -> Duration {
+    Duration::from_secs(30)
 }
 
 impl WebPageSpec {
@@ -63,7 +65,7 @@ impl WebPageSpec {
             robots: obeys(),
             allow_addresses: Vec::new(),
             max_bytes: max_bytes(),
-            timeout_s: timeout_s(),
+            timeout: timeout(),
         }
     }
 }
@@ -94,7 +96,7 @@ impl WebPages {
         rules.robots = settings.robots;
         rules.allow_addresses.clone_from(&settings.allow_addresses);
         rules.max_bytes = settings.max_bytes;
-        rules.timeout_s = settings.timeout_s;
+        rules.timeout = settings.timeout;
         Ok(Self {
             name: match &settings.list {
                 Some(list) => format!("{NAME}/{list}"),

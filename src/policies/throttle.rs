@@ -1,16 +1,17 @@
 //! Messages to people that do not come too often.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext},
+    safety::seconds,
     vocabulary::{AgentError, Scope, Timestamp, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Checked, at_least_one};
+use super::Checked;
 
 /// Holds back calls that send messages where one went the same way a short while ago, and tells the
 /// agent so: what was held back was not sent.
@@ -28,10 +29,14 @@ pub struct Throttle {
     /// The tools that send messages, each with the argument that says which way: an address, a
     /// channel. With an empty text all messages of a tool go one way.
     pub tools: BTreeMap<String, String>,
-    /// For how long nothing follows a message, in seconds.
-    pub quiet_s: u64,
-    /// For how long no short message follows another one, in seconds.
-    pub short_quiet_s: u64,
+    /// For how long nothing follows a message.
+    #[serde(rename = "quiet_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub quiet: Duration,
+    /// For how long no short message follows another one.
+    #[serde(rename = "short_quiet_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub short_quiet: Duration,
     /// A message is short that has at most this many characters.
     pub short_characters: u32,
     /// The state before a call of this step that may yet fail.
@@ -52,8 +57,8 @@ impl Default for Throttle {
     fn default() -> Self {
         Self {
             tools: BTreeMap::new(),
-            quiet_s: 120,
-            short_quiet_s: 15,
+            quiet: Duration::from_secs(120),
+            short_quiet: Duration::from_secs(15),
             short_characters: 120,
             before: BTreeMap::new(),
         }
@@ -68,23 +73,21 @@ impl Throttle {
         self
     }
 
-    /// Sets for how long nothing follows a message, and no short one another short one, in seconds.
+    /// Sets for how long nothing follows a message, and no short one another short one.
     #[must_use]
-    pub fn quiet(mut self, after_long_s: u64, after_short_s: u64) -> Self {
-        (self.quiet_s, self.short_quiet_s) = (after_long_s, after_short_s);
+    pub fn quiet(mut self, after_long: Duration, after_short: Duration) -> Self {
+        (self.quiet, self.short_quiet) = (after_long, after_short);
         self
     }
 
     /// For how long a message must wait still, in seconds.
     fn wait(&self, sent: Sent, is_short: bool, now: Timestamp) -> Option<u64> {
-        let left = |since: Timestamp, quiet: u64| {
-            let quiet = quiet.saturating_mul(1_000);
-            let passed = u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
-            let left = quiet.saturating_sub(passed);
-            (left > 0).then(|| left.div_ceil(1_000))
+        let left = |since: Timestamp, quiet: Duration| {
+            let left = quiet.saturating_sub(now.since(since)).as_millis();
+            (left > 0).then(|| u64::try_from(left.div_ceil(1_000)).unwrap_or(u64::MAX))
         };
-        let after_long = sent.long.and_then(|long| left(long, self.quiet_s));
-        let after_any = left(sent.last, self.short_quiet_s).filter(|_| is_short);
+        let after_long = sent.long.and_then(|long| left(long, self.quiet));
+        let after_any = left(sent.last, self.short_quiet).filter(|_| is_short);
         after_long.max(after_any)
     }
 
@@ -99,7 +102,9 @@ impl Throttle {
 
 impl Checked for Throttle {
     fn check(&self) -> Result<(), String> {
-        at_least_one("quiet_s", u32::try_from(self.quiet_s).unwrap_or(u32::MAX))?;
+        if self.quiet.is_zero() {
+            return Err("quiet_s must be above 0".to_owned());
+        }
         match self.tools.is_empty() {
             true => Err("tools must name at least one".to_owned()),
             false => Ok(()),

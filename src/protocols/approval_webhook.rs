@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
-    safety::unambiguous_json,
+    safety::{seconds, unambiguous_json},
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use ring::hmac;
@@ -18,6 +18,9 @@ use crate::models::{Secret, http_client};
 /// The most bytes of a decision.
 const MAX_BYTES: usize = 64 << 10;
 
+/// The time of a call beyond the server's own, for the connection.
+const WAY: Duration = Duration::from_secs(5);
+
 /// Settings of an [`ApprovalWebhook`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -27,13 +30,14 @@ pub struct ApprovalWebhookSpec {
     pub url: String,
     /// The key with which questions are signed.
     pub secret: Secret,
-    /// How many seconds the server has to decide.
-    #[serde(default = "default_timeout_s")]
-    pub timeout_s: u64,
+    /// How long the server has to decide; five minutes when left out.
+    #[serde(rename = "timeout_s", with = "seconds", default = "default_timeout")]
+    #[schemars(with = "f64")]
+    pub timeout: Duration,
 }
 
-fn default_timeout_s() -> u64 {
-    300
+fn default_timeout() -> Duration {
+    Duration::from_secs(300)
 }
 
 /// A tool that asks a server whether another tool may be called. Name it in an agent's
@@ -72,7 +76,7 @@ impl ApprovalWebhook {
         let settings = ApprovalWebhookSpec {
             url: url.into(),
             secret,
-            timeout_s: default_timeout_s(),
+            timeout: default_timeout(),
         };
         Self::from_settings(name, settings)
     }
@@ -94,11 +98,10 @@ impl ApprovalWebhook {
         })
     }
 
-    /// Sets how long the server has to decide, in seconds, rounded up; the default is five minutes.
+    /// Sets how long the server has to decide; the default is five minutes.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        let begun = u64::from(time.subsec_nanos() > 0);
-        self.settings.timeout_s = time.as_secs().saturating_add(begun);
+        self.settings.timeout = time;
         self
     }
 
@@ -110,7 +113,7 @@ impl ApprovalWebhook {
         let request = self
             .http
             .post(&self.settings.url)
-            .timeout(Duration::from_secs(self.settings.timeout_s))
+            .timeout(self.settings.timeout)
             .header("Content-Type", "application/json")
             .header("Ghostlight-Timestamp", since)
             .header("Ghostlight-Signature", signature)
@@ -157,10 +160,7 @@ impl Tool for ApprovalWebhook {
         ToolDefinition::new(self.name.clone(), "Decides whether a tool may be called.")
             .parameters(json!({ "type": "object" }))
             .effect(Effect::Idempotent)
-            // The server's time, and a little for the connection.
-            .timeout(Duration::from_secs(
-                self.settings.timeout_s.saturating_add(5),
-            ))
+            .timeout(self.settings.timeout.saturating_add(WAY))
     }
 
     async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
@@ -184,14 +184,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_time_that_the_server_has_a_begun_second_counts() {
-        for (milliseconds, seconds) in [(0, 0), (1, 1), (999, 1), (1_000, 1), (2_001, 3)] {
-            let webhook = ApprovalWebhook::new("a", "http://b", Secret::value("c")).unwrap();
-            let webhook = webhook.timeout(Duration::from_millis(milliseconds));
-            assert_eq!(webhook.settings.timeout_s, seconds, "{milliseconds} ms");
-            let with_the_way = (seconds + 5) * 1_000;
-            assert_eq!(webhook.definition().timeout_ms, Some(with_the_way));
-        }
+    fn a_call_may_take_the_time_of_the_server_and_the_way() {
+        let webhook = ApprovalWebhook::new("a", "http://b", Secret::value("c")).unwrap();
+        let webhook = webhook.timeout(Duration::from_millis(2_001));
+        assert_eq!(webhook.definition().timeout_ms, Some(7_001));
     }
 
     /// The example of RFC 4231, test case 2, with the timestamp as the beginning of the data.

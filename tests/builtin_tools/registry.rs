@@ -331,7 +331,10 @@ async fn settings_that_cannot_be_used_are_refused_with_the_reason() {
     for (settings, why) in [
         ("url: 'ftp://x'", "http"),
         ("url: 'https://x', timeout_s: 0", "must be above 0"),
-        ("url: 'https://x', timeout_s: -1", "must be above 0"),
+        (
+            "url: 'https://x', timeout_s: -1",
+            "a number of seconds, 0 or more",
+        ),
         (
             "url: 'https://x', headers: { authorization: abc }",
             "secret",

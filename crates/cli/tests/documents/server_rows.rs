@@ -1,5 +1,7 @@
 //! Rows of a PostgreSQL database are documents.
 
+use std::time::Duration;
+
 use ghostlight::{
     documents::{DatabaseSpec, DocumentSpec, IndexedFolder},
     models::Secret,
@@ -46,7 +48,7 @@ async fn rows_of_a_server_are_indexed_followed_and_never_changed() {
     let folder = |select: &str| {
         let url = Secret::value(server.url());
         let mut spec = DocumentSpec::of_rows(DatabaseSpec::of_server(url, select));
-        spec.refresh_s = 0;
+        spec.refresh = Duration::ZERO;
         IndexedFolder::new(spec, Readers::default()).unwrap()
     };
     let pages = folder(SELECT);

@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    time::Duration,
 };
 
 use ghostlight::{
@@ -392,7 +393,7 @@ async fn a_team_file_names_a_store_and_an_outage_leaves_the_words() {
     folder.write("tea.md", "# Tea\n\nGreen tea is steeped.");
     let mut spec = DocumentSpec::new(folder.docs());
     spec.embedder = Some(lexical());
-    spec.refresh_s = 0;
+    spec.refresh = Duration::ZERO;
     spec.vectors = Some(VectorStoreSpec::new(Secret::value(server.url())));
     let no_index = IndexedFolder::new(spec.clone(), Readers::default()).unwrap_err();
     assert!(no_index.contains("they need `index`"), "{no_index}");

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-use ghostlight_actors::{contract::Credential, safety::is_secret_key, vocabulary::Effect};
+use ghostlight_actors::{
+    contract::Credential,
+    safety::{is_secret_key, seconds},
+    vocabulary::Effect,
+};
 use serde::Deserialize;
 
 use super::{
@@ -62,8 +66,9 @@ pub struct ServerSpec {
     pub skills: bool,
     /// The file that pins the tools as they were first seen.
     pub pins: Option<PathBuf>,
-    /// The time limit for connecting, in seconds; 30, when left out.
-    pub connect_timeout_s: Option<f64>,
+    /// The time limit for connecting; 30 seconds, when left out.
+    #[serde(rename = "connect_timeout_s", with = "seconds")]
+    pub connect_timeout: Option<Duration>,
     #[serde(skip)]
     pub(super) variables: Variables,
 }
@@ -228,7 +233,7 @@ impl ServerSpec {
     /// Sets the time limit for connecting.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
-        self.connect_timeout_s = Some(timeout.as_secs_f64());
+        self.connect_timeout = Some(timeout);
         self
     }
 
@@ -247,8 +252,7 @@ impl ServerSpec {
     }
 
     pub(super) fn connects_within(&self) -> Duration {
-        let seconds = self.connect_timeout_s.map(Duration::try_from_secs_f64);
-        seconds.and_then(Result::ok).unwrap_or(CONNECT)
+        self.connect_timeout.unwrap_or(CONNECT)
     }
 
     /// The way to reach the server.

@@ -68,6 +68,14 @@ impl Default for DeliveryOptions {
     }
 }
 
+ghostlight_actors::setters!(DeliveryOptions {
+    hosts: Vec<String>,
+    networks: Vec<String>,
+    timeout: Duration,
+    first_pause: Duration,
+    give_up: Duration,
+});
+
 /// Why messages cannot be posted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -109,7 +117,7 @@ impl Deliveries {
     pub fn new(settings: DeliveryOptions) -> Result<Self, DeliveryError> {
         let mut web = WebSpec::default();
         web.ports = Vec::new();
-        web.timeout_s = settings.timeout.as_secs_f64();
+        web.timeout = settings.timeout;
         web.allow_addresses.clone_from(&settings.networks);
         if !settings.networks.is_empty() {
             web.schemes.push("http".to_owned());

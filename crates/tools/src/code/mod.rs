@@ -18,6 +18,7 @@ use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 use ghostlight_actors::{
     definition::{AgentSpec, TRANSFER_PREFIX},
     run::{Behavior, RunContext},
+    safety::seconds,
     vocabulary::{
         AgentError, Effect, ErrorKind, Outcome, StopReason, ToolCall, ToolResult, ToolStatus,
     },
@@ -70,8 +71,9 @@ pub struct Code {
     /// Files and folders that the interpreter needs beside those of the system: its libraries, where it is not
     /// below `/usr`.
     pub read: Vec<PathBuf>,
-    /// How long a program may run, without the time of its calls, in seconds; 30 when left out.
-    pub timeout_s: f64,
+    /// How long a program may run, without the time of its calls; 30 seconds when left out.
+    #[serde(rename = "timeout_s", with = "seconds")]
+    pub timeout: Duration,
     /// How many bytes of memory it may reserve; 512 MiB when left out.
     pub memory_bytes: u64,
     /// How many calls it may make; 100 when left out.
@@ -91,7 +93,7 @@ impl Default for Code {
         Self {
             interpreter: None,
             read: Vec::new(),
-            timeout_s: 30.0,
+            timeout: Duration::from_secs(30),
             memory_bytes: 512 << 20,
             max_calls: 100,
             max_output_bytes: 32 << 10,
@@ -138,8 +140,8 @@ impl Code {
     /// # Errors
     /// The part that is missing: the interpreter, the launcher or a part of the confinement.
     pub fn check(&self) -> Result<(), CodeError> {
-        let seconds = 0.1..=86_400.0;
-        if !seconds.contains(&self.timeout_s) {
+        let times = Duration::from_millis(100)..=Duration::from_secs(86_400);
+        if !times.contains(&self.timeout) {
             let text = "`timeout_s` must be from 0.1 to 86400";
             return Err(CodeError::Setting(text.to_owned()));
         }
@@ -165,10 +167,6 @@ impl Code {
         };
         let reason: String = reason.chars().take(500).collect();
         Err(CodeError::Confinement { reason })
-    }
-
-    fn time(&self) -> Duration {
-        Duration::try_from_secs_f64(self.timeout_s).unwrap_or(Duration::ZERO)
     }
 
     fn interpreter(&self) -> Result<PathBuf, CodeError> {
@@ -203,7 +201,7 @@ impl Code {
             bubblewrap: self.bubblewrap,
             own_mounts: false,
             limits: Rlimits {
-                cpu_s: self.timeout_s.ceil() as u64 + 1,
+                cpu_s: self.timeout.as_secs_f64().ceil() as u64 + 1,
                 memory_bytes: self.memory_bytes,
                 file_bytes: 0,
                 open_files: 32,

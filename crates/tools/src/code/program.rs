@@ -215,7 +215,7 @@ impl Process {
         };
         line.push(b'\n');
         let begun = Instant::now();
-        let left = settings.time().saturating_sub(self.ran);
+        let left = settings.timeout.saturating_sub(self.ran);
         let _ = timeout(left, self.stdin.write_all(&line)).await;
         self.ran += begun.elapsed();
     }
@@ -229,7 +229,7 @@ impl Process {
     /// Its next calls or its end, within its time.
     async fn next(&mut self, settings: &Code) -> Result<Advance, String> {
         let begun = Instant::now();
-        let left = settings.time().saturating_sub(self.ran);
+        let left = settings.timeout.saturating_sub(self.ran);
         let heard = timeout(left, self.hear(settings)).await;
         self.ran += begun.elapsed();
         match heard {
@@ -237,7 +237,7 @@ impl Process {
             Err(_) => {
                 let reason = format!(
                     "it was ended after {} s, which is its bound",
-                    settings.timeout_s
+                    settings.timeout.as_secs_f64()
                 );
                 Ok(self.ended(Some(reason)).await)
             }

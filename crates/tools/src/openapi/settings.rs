@@ -1,8 +1,11 @@
 //! The settings of an OpenAPI document's tools.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ghostlight_actors::vocabulary::{Effect, ToolFilter};
+use ghostlight_actors::{
+    safety::seconds,
+    vocabulary::{Effect, ToolFilter},
+};
 use reqwest::{Url, header::HeaderName};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
@@ -41,9 +44,9 @@ pub struct OpenApiSpec {
     /// How many characters of an answer the model reads; 20,000 when left out.
     #[serde(default = "max_output")]
     pub max_output: usize,
-    /// How long one request may take, in seconds; 30 when left out.
-    #[serde(default = "timeout_s")]
-    pub timeout_s: f64,
+    /// How long one request may take; 30 seconds when left out.
+    #[serde(rename = "timeout_s", with = "seconds", default = "timeout")]
+    pub timeout: Duration,
     /// Looks up the secrets that credentials and headers name.
     #[serde(skip)]
     pub(super) reveal: Option<Reveal>,
@@ -69,8 +72,8 @@ fn max_output() -> usize {
     WebSpec::default().max_output
 }
 
-fn timeout_s() -> f64 {
-    WebSpec::default().timeout_s
+fn timeout() -> Duration {
+    WebSpec::default().timeout
 }
 
 impl OpenApiSpec {
@@ -85,7 +88,7 @@ impl OpenApiSpec {
             allow_addresses: Vec::new(),
             max_bytes: max_bytes(),
             max_output: max_output(),
-            timeout_s: timeout_s(),
+            timeout: timeout(),
             reveal: None,
         }
     }
@@ -194,7 +197,7 @@ impl OpenApiSpec {
             allow_addresses: self.allow_addresses.clone(),
             max_bytes: self.max_bytes,
             max_output: self.max_output,
-            timeout_s: self.timeout_s,
+            timeout: self.timeout,
             ..WebSpec::default()
         }
     }

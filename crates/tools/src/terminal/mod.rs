@@ -22,6 +22,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    safety::seconds,
     vocabulary::{Approval, Effect, ToolDefinition},
 };
 use schemars::JsonSchema;
@@ -95,8 +96,9 @@ pub struct TerminalSpec {
     /// Whether commands are confined by bubblewrap as well: in namespaces of their own they see no other files,
     /// processes and network interfaces. It has to be installed; it is not used when left out.
     pub bubblewrap: bool,
-    /// How long one command may take, in seconds; 60 when left out.
-    pub timeout_s: f64,
+    /// How long one command may take; 60 seconds when left out.
+    #[serde(rename = "timeout_s", with = "seconds")]
+    pub timeout: Duration,
     /// How many bytes of its output are kept; 64 KiB when left out.
     pub max_output_bytes: usize,
     /// How many bytes all the files that a command may change may grow by while it runs; 1 GiB when left out. They are
@@ -140,7 +142,7 @@ impl Default for TerminalSpec {
             env: BTreeMap::new(),
             confinement: Demand::default(),
             bubblewrap: false,
-            timeout_s: 60.0,
+            timeout: Duration::from_secs(60),
             max_output_bytes: 64 << 10,
             max_growth_bytes: Some(1 << 30),
             processes: 0,
@@ -242,11 +244,6 @@ impl Terminal {
         if root.parent().is_none() {
             return Err(TerminalError::Setting(
                 "`root` must not be the root of all files".to_owned(),
-            ));
-        }
-        if Duration::try_from_secs_f64(settings.timeout_s).is_err() {
-            return Err(TerminalError::Setting(
-                "`timeout_s` must be a number of seconds".to_owned(),
             ));
         }
         // These folders are out of reach of the file tools, since programs read settings from them.
@@ -404,7 +401,7 @@ fn tools(shared: &Arc<Shared>) -> Vec<ToolHandle> {
         },
     );
     // Leaves time to end the command's processes, and to read their last output.
-    let timeout = shared.time() + Duration::from_secs(10);
+    let timeout = shared.settings.timeout + Duration::from_secs(10);
     let define = |name: &str, about: &str| {
         ToolDefinition::new(name, about)
             .effect(settings.effect)
@@ -508,11 +505,6 @@ impl Shared {
         }
     }
 
-    /// The longest that a command may take.
-    fn time(&self) -> Duration {
-        Duration::from_secs_f64(self.settings.timeout_s)
-    }
-
     async fn run(
         &self,
         line: &CommandLine,
@@ -523,7 +515,7 @@ impl Shared {
         let ran = running::run(
             &start,
             self.settings.max_output_bytes,
-            (self.time(), self.growth.as_ref()),
+            (self.settings.timeout, self.growth.as_ref()),
             cx,
         )
         .await?;
@@ -546,7 +538,7 @@ impl Shared {
             End::Exited(status, grown) => running::exited(*status, grown.as_ref()),
             End::TimedOut => format!(
                 "ended after {} s, which is its bound",
-                self.settings.timeout_s
+                self.settings.timeout.as_secs_f64()
             ),
             End::Cancelled => "ended because the call was cancelled".to_owned(),
             End::Endless => "ended because it wrote without end".to_owned(),

@@ -241,7 +241,7 @@ fn forget_one(open: &mut BTreeMap<u64, Arc<Process>>) {
 impl Shared {
     async fn begin(&self, line: &CommandLine, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let start = self.start(line, false)?;
-        let (holder, time) = (Holder::of(cx), self.time());
+        let (holder, time) = (Holder::of(cx), self.settings.timeout);
         let growth = measured(self.growth.as_ref(), stopped(time, cx)).await?;
         let mut open = self.processes.open.lock();
         let running = open.iter().filter(|(_, process)| !process.has_ended());

@@ -346,13 +346,10 @@ pub(super) fn http_client(settings: &WebSpec) -> Result<reqwest::ClientBuilder, 
             "the machine's trusted certificates cannot be used: {error}"
         ))
     })?;
-    let time = Duration::try_from_secs_f64(settings.timeout_s);
-    let time =
-        time.map_err(|_| WebError::Setting("`timeout_s` must be a number of seconds".to_owned()))?;
     Ok(reqwest::Client::builder()
         .user_agent(concat!("ghostlight/", env!("CARGO_PKG_VERSION")))
-        .connect_timeout(time.min(Duration::from_secs(10)))
-        .timeout(time)
+        .connect_timeout(settings.timeout.min(Duration::from_secs(10)))
+        .timeout(settings.timeout)
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .referer(false)

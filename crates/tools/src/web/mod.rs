@@ -20,6 +20,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
+    safety::seconds,
     vocabulary::{Effect, ToolDefinition},
 };
 use ghostlight_retrieval::html::{Detail, WebPage};
@@ -68,8 +69,9 @@ pub struct WebSpec {
     pub max_bytes: usize,
     /// How many characters of a page one call returns; 20,000 when left out.
     pub max_output: usize,
-    /// How long one request may take, in seconds; 30 when left out.
-    pub timeout_s: f64,
+    /// How long one request may take; 30 seconds when left out.
+    #[serde(rename = "timeout_s", with = "seconds")]
+    pub timeout: Duration,
     /// Whether `web_fetch` obeys `robots.txt`; it does when left out.
     pub robots: bool,
     /// The search provider of `web_search`; there is no such tool when left out.
@@ -88,7 +90,7 @@ impl Default for WebSpec {
             max_redirects: 5,
             max_bytes: 2 << 20,
             max_output: 20_000,
-            timeout_s: 30.0,
+            timeout: Duration::from_secs(30),
             robots: true,
             search: None,
         }

@@ -132,7 +132,7 @@ async fn measuring_many_files_takes_from_the_time_of_the_command() {
     for number in 0..7000 {
         fs::write(stage.root.join(format!("{number}")), "").unwrap();
     }
-    settings.timeout_s = 1e-6;
+    settings.timeout = Duration::from_micros(1);
     settings.processes = 1;
     let terminal = Terminal::open(settings).unwrap();
     let late = run(&terminal, "python3", &[]).await.unwrap_err();

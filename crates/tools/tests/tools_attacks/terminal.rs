@@ -357,7 +357,7 @@ async fn nothing_outlives_its_call() {
 /// The processes of the scripts are known by `mark`.
 pub(super) async fn none_outlives_its_call(stage: &Stage, mark: &str) {
     let mut settings = stage.settings(json!({ "sh": true }));
-    settings.timeout_s = 1.0;
+    settings.timeout = Duration::from_secs(1);
     let terminal = Terminal::open(settings).unwrap();
     let scripts = [
         ("01", "sleep M", "ended after 1 s"),
@@ -436,7 +436,7 @@ async fn a_call_that_is_cancelled_or_dropped_ends_its_processes() {
 async fn output_is_bounded_and_shown_as_it_comes() {
     let stage = Stage::new();
     let mut settings = stage.settings(json!({ "yes": true, "seq": true, "sh": true }));
-    settings.timeout_s = 20.0;
+    settings.timeout = Duration::from_secs(20);
     settings.max_output_bytes = 10_000;
     let terminal = Terminal::open(settings).unwrap();
     let began = Instant::now();

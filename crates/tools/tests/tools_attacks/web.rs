@@ -620,7 +620,6 @@ fn settings_that_cannot_be_kept_are_refused() {
         json!({ "hosts": ["example.org:8080"] }),
         json!({ "deny_hosts": ["example.org/private"] }),
         json!({ "allow_addresses": ["nowhere"] }),
-        json!({ "timeout_s": -1.0 }),
         json!({ "search": { "provider": "searxng", "url": "no address" } }),
     ] {
         assert!(
