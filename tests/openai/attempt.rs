@@ -27,7 +27,7 @@ fn said(text: &str) -> Value {
 async fn a_silent_server_is_given_up_on() {
     let fake = Fake::start([vec![Act::Silence]]).await;
     let model = fake.model().timeouts(Timeouts {
-        first_byte_ms: 1_000,
+        first_byte: Duration::from_secs(1),
         ..Timeouts::default()
     });
     for streaming in [false, true] {
@@ -36,7 +36,7 @@ async fn a_silent_server_is_given_up_on() {
         request.stream = streaming;
         let error = respond(&model, request).await.unwrap_err();
         assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, true));
-        assert!(error.message.contains("first_byte_ms"), "{}", error.message);
+        assert!(error.message.contains("first_byte_s"), "{}", error.message);
         assert!(started.elapsed() >= Duration::from_secs(1));
     }
 }
@@ -46,13 +46,13 @@ async fn headers_alone_are_not_the_first_byte() {
     let head = Act::Send(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n".to_vec());
     let fake = Fake::start([vec![head, Act::Silence], vec![stream_head(), Act::Silence]]).await;
     let model = fake.model().timeouts(Timeouts {
-        first_byte_ms: 1_000,
+        first_byte: Duration::from_secs(1),
         ..Timeouts::default()
     });
     let error = respond(&model, ask("hello")).await.unwrap_err();
-    assert!(error.message.contains("first_byte_ms"), "{}", error.message);
+    assert!(error.message.contains("first_byte_s"), "{}", error.message);
     let (response, _) = stream(&model, ask("hello")).await;
-    assert!(response.unwrap_err().message.contains("first_byte_ms"));
+    assert!(response.unwrap_err().message.contains("first_byte_s"));
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn a_server_that_falls_silent_is_given_up_on() {
     let acts = vec![stream_head(), event, Act::Silence];
     let fake = Fake::start([acts]).await;
     let model = fake.model().timeouts(Timeouts {
-        idle_ms: 1_000,
+        idle: Duration::from_secs(1),
         ..Timeouts::default()
     });
     let started = Instant::now();
@@ -71,7 +71,7 @@ async fn a_server_that_falls_silent_is_given_up_on() {
         (error.kind, error.retryable, shown.len()),
         (ErrorKind::Timeout, true, 1)
     );
-    assert!(error.message.contains("idle_ms"), "{}", error.message);
+    assert!(error.message.contains("idle_s"), "{}", error.message);
     assert!(started.elapsed() >= Duration::from_secs(1));
 }
 
@@ -85,13 +85,13 @@ async fn a_server_that_never_comes_to_an_end_is_given_up_on() {
     acts.extend(beat.iter().cycle().take(10_000).cloned());
     let fake = Fake::start([acts]).await;
     let model = fake.model().timeouts(Timeouts {
-        total_ms: 2_000,
+        total: Duration::from_secs(2),
         ..Timeouts::default()
     });
     let started = Instant::now();
     let error = stream(&model, ask("hello")).await.0.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, true));
-    assert!(error.message.contains("total_ms"), "{}", error.message);
+    assert!(error.message.contains("total_s"), "{}", error.message);
     assert!(started.elapsed() >= Duration::from_secs(2));
 }
 

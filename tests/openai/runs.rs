@@ -193,8 +193,8 @@ async fn broken_connections_are_tried_again_and_each_attempt_is_closed_and_count
         let silent = [begun, vec![Act::Silence]].concat();
         let mut fake = Fake::start([vec![Act::Close], broken, silent, answer]).await;
         let model = fake.model().timeouts(Timeouts {
-            idle_ms: 300,
-            first_byte_ms: 5_000,
+            idle: Duration::from_millis(300),
+            first_byte: Duration::from_secs(5),
             ..Timeouts::default()
         });
         let system = desk(model, streaming).await;

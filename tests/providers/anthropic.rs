@@ -570,7 +570,7 @@ async fn each_reason_to_stop_is_known_and_half_a_call_is_told_as_cut() {
 #[tokio::test]
 async fn silence_ends_in_time_and_a_key_is_needed() {
     let fake = Fake::start([vec![stream_head(), event(&start()), Act::Silence]]).await;
-    let hasty = model(&fake).with(|settings| settings.timeouts.idle_ms = 50);
+    let hasty = model(&fake).with(|settings| settings.timeouts.idle = Duration::from_millis(50));
     let (response, _) = stream(&hasty, ask("hello")).await;
     let error = response.unwrap_err();
     assert_eq!((error.kind, error.retryable), (ErrorKind::Timeout, true));

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ghostlight_actors::contract::BoxFuture;
+use ghostlight_actors::{contract::BoxFuture, safety::seconds};
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
@@ -106,9 +106,15 @@ pub(super) struct ChangingSpec {
     /// A file that holds the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) file: Option<PathBuf>,
-    /// How long a key lasts, in seconds; 300 when left out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) lasts_s: Option<u64>,
+    /// How long a key lasts; five minutes when left out.
+    #[serde(
+        rename = "lasts_s",
+        with = "seconds",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[schemars(with = "Option<f64>")]
+    pub(super) lasts: Option<Duration>,
 }
 
 impl ChangingSpec {
@@ -118,8 +124,8 @@ impl ChangingSpec {
             (None, Some(file)) if !file.as_os_str().is_empty() => {}
             _ => return Err("a key that changes has a `command` or a `file`, and not both"),
         }
-        match self.lasts_s {
-            Some(0) => Err("`lasts_s` is at least 1"),
+        match self.lasts {
+            Some(Duration::ZERO) => Err("`lasts_s` must be above 0"),
             _ => Ok(()),
         }
     }
@@ -167,8 +173,8 @@ impl CredentialSource for ChangingSpec {
             false => self.printed().await?,
         };
         let fresh = FreshCredential::new(key);
-        Ok(match self.lasts_s {
-            Some(lasts) => fresh.lasts(Duration::from_secs(lasts)),
+        Ok(match self.lasts {
+            Some(lasts) => fresh.lasts(lasts),
             None => fresh,
         })
     }
@@ -336,7 +342,7 @@ mod tests {
             Changing::of_spec(ChangingSpec {
                 command,
                 file: None,
-                lasts_s: Some(9),
+                lasts: Some(Duration::from_secs(9)),
             })
         };
         assert_eq!(

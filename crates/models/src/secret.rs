@@ -94,7 +94,7 @@ impl Secret {
         Self::of_spec(ChangingSpec {
             command: command.into_iter().map(Into::into).collect(),
             file: None,
-            lasts_s: None,
+            lasts: None,
         })
     }
 
@@ -103,7 +103,7 @@ impl Secret {
         Self::of_spec(ChangingSpec {
             command: Vec::new(),
             file: Some(path.into()),
-            lasts_s: None,
+            lasts: None,
         })
     }
 

@@ -142,7 +142,7 @@ impl Anthropic {
             Ok(answer) if answer.is_paused() => {
                 // A batch has no second turn. All of it is counted as if it had gone alone.
                 let rest = self.attempt(endpoint, request, cx, answer);
-                let total = settings.timeouts.total();
+                let total = settings.timeouts.total;
                 let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
                 return timed(endpoint, total, tariff, request, rest).await;
             }
@@ -277,7 +277,7 @@ impl Model for Anthropic {
             return self.await_batch(endpoint, &request, (batched, &cx)).await;
         }
         let attempt = self.attempt(endpoint, &request, &cx, Answer::default());
-        let total = settings.timeouts.total();
+        let total = settings.timeouts.total;
         let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
         timed(endpoint, total, tariff, &request, attempt).await
     }

@@ -107,7 +107,7 @@ impl Collector {
         }
         if gathered.requests.is_empty() {
             let clock = host.clock().clone();
-            let end = clock.now().after(spec.gathered_for());
+            let end = clock.now().after(spec.window);
             let (batch, myself) = (gathered.batch, myself.clone());
             gathered.work.spawn(async move {
                 clock.sleep_until(end).await;

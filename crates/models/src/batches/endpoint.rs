@@ -63,7 +63,7 @@ impl BatchEndpoint {
         &self,
         request: reqwest::RequestBuilder,
     ) -> Result<T, Failure> {
-        self.ask_within(self.timeouts.total(), request).await
+        self.ask_within(self.timeouts.total, request).await
     }
 
     async fn ask_within<T: for<'de> Deserialize<'de>>(

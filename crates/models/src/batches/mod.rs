@@ -103,7 +103,7 @@ pub(super) trait BatchServer: Send + Sync + 'static {
 
     /// The longest time that requests are on their way to it.
     fn upload_time(&self) -> Duration {
-        self.endpoint().timeouts.total()
+        self.endpoint().timeouts.total
     }
 
     /// The error for people, and for the rules of retries.

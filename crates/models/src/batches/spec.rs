@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use ghostlight_actors::safety::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -10,34 +11,37 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BatchSpec {
-    /// How long requests are gathered, from the first one on, in seconds; 30 by default. Their runs stay in memory
-    /// until then.
-    pub window_s: u32,
+    /// How long requests are gathered, from the first one on; 30 seconds by default. Their runs stay in memory until then.
+    #[serde(rename = "window_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub window: Duration,
     /// The most requests of a batch; 50,000 by default, as OpenAI takes them. Anthropic takes 100,000.
     pub max_requests: u32,
     /// The most bytes of a batch, all of which are in memory while it is gathered; 64 MiB by default. OpenAI takes 200
     /// MB, Anthropic 256. A single larger request is refused.
     pub max_bytes: u64,
-    /// How often the provider is asked how a batch stands, in seconds; 60 by default.
-    pub poll_interval_s: u32,
+    /// How often the provider is asked how a batch stands, once in a second at most; 60 seconds by default.
+    #[serde(rename = "poll_interval_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub poll_interval: Duration,
 }
 
 impl Default for BatchSpec {
     fn default() -> Self {
         Self {
-            window_s: 30,
+            window: Duration::from_secs(30),
             max_requests: 50_000,
             max_bytes: 64 * 1024 * 1024,
-            poll_interval_s: 60,
+            poll_interval: Duration::from_secs(60),
         }
     }
 }
 
 impl BatchSpec {
-    /// Sets how long requests are gathered, from the first one on, in whole seconds.
+    /// Sets how long requests are gathered, from the first one on.
     #[must_use]
     pub fn window(mut self, window: Duration) -> Self {
-        self.window_s = seconds(window);
+        self.window = window;
         self
     }
 
@@ -55,23 +59,15 @@ impl BatchSpec {
         self
     }
 
-    /// Sets how often the provider is asked how a batch stands, in whole seconds.
+    /// Sets how often the provider is asked how a batch stands.
     #[must_use]
     pub fn poll_interval(mut self, interval: Duration) -> Self {
-        self.poll_interval_s = seconds(interval);
+        self.poll_interval = interval;
         self
-    }
-
-    pub(super) fn gathered_for(&self) -> Duration {
-        Duration::from_secs(self.window_s.into())
     }
 
     /// At least a second.
     pub(super) fn polled_every(&self) -> Duration {
-        Duration::from_secs(self.poll_interval_s.max(1).into())
+        self.poll_interval.max(Duration::from_secs(1))
     }
-}
-
-fn seconds(of: Duration) -> u32 {
-    u32::try_from(of.as_secs()).unwrap_or(u32::MAX)
 }

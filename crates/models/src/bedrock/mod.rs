@@ -148,7 +148,7 @@ impl Model for Bedrock {
         let inputs = Inputs::of(message::taken());
         let request = inputs.fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let total = settings.timeouts.total();
+        let total = settings.timeouts.total;
         let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
         timed(endpoint, total, tariff, &request, attempt).await
     }

@@ -249,7 +249,7 @@ impl Prefix {
 
 impl Place<'_> {
     fn ttl(&self) -> Duration {
-        Duration::from_secs(self.settings.cache_ttl_s.max(60).into())
+        self.settings.cache_ttl.max(Duration::from_secs(60))
     }
 
     /// A key of the prefix with this text, from which nobody can tell the key of the server.

@@ -148,7 +148,7 @@ impl Model for Gemini {
         let endpoint = self.connection.endpoint()?;
         let request = Inputs::of(TAKEN).fitted(&request, || self.description())?;
         let attempt = self.attempt(endpoint, &request, &cx);
-        let total = settings.timeouts.total();
+        let total = settings.timeouts.total;
         let tariff = Tariff {
             writes_apart: true,
             ..Tariff::new(settings.prices.as_ref(), &settings.model)

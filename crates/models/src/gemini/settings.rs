@@ -1,8 +1,8 @@
 //! How a Gemini model is reached, as plain data.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use ghostlight_actors::vocabulary::Prices;
+use ghostlight_actors::{safety::seconds, vocabulary::Prices};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,8 +35,10 @@ pub struct GeminiSpec {
     /// less for them. It charges for the time that it keeps them, too, which no usage tells. A prefix that it does not
     /// keep, since it has too few tokens (1,024 or 4,096, by the model), is sent with each request as without this.
     pub cache: bool,
-    /// How long instructions and tools are kept after their last use, in seconds; at least 60, and 300 by default.
-    pub cache_ttl_s: u32,
+    /// How long instructions and tools are kept after their last use; at least a minute, and five by default.
+    #[serde(rename = "cache_ttl_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub cache_ttl: Duration,
     /// The time limits of an attempt.
     pub timeouts: Timeouts,
     /// The prices of the model. Without them the [table of prices](crate::PriceTable) is used, for the provider's own server;
@@ -70,7 +72,7 @@ impl GeminiSpec {
             thinking_budget: None,
             include_thoughts: false,
             cache: false,
-            cache_ttl_s: 300,
+            cache_ttl: Duration::from_secs(300),
             timeouts: Timeouts::default(),
             prices: None,
             extra: BTreeMap::new(),

@@ -39,8 +39,8 @@ impl Attempt {
     pub(crate) fn new(http: reqwest::Client, timeouts: &Timeouts, max_bytes: u64) -> Self {
         Self {
             http,
-            first_byte: Instant::now() + timeouts.first_byte(),
-            idle: timeouts.idle(),
+            first_byte: Instant::now() + timeouts.first_byte,
+            idle: timeouts.idle,
             max_bytes,
             pace: None,
             key: None,

@@ -132,7 +132,7 @@ impl Endpoint {
             headers.insert(name, value);
         }
         Ok(Self {
-            http: client(&url, reaching.timeouts.connect())?,
+            http: client(&url, reaching.timeouts.connect)?,
             base: url.as_str().trim_end_matches('/').to_owned(),
             headers,
             pace: Pace::of(&host, reaching.model),

@@ -226,14 +226,14 @@ impl Phase {
     fn message(self, host: &str) -> String {
         match self {
             Self::FirstByte => format!(
-                "{host} sent nothing in time; raise timeouts.first_byte_ms if the model needs longer"
+                "{host} sent nothing in time; raise timeouts.first_byte_s if the model needs longer"
             ),
             Self::Idle => format!(
-                "{host} fell silent in the middle of its answer; raise timeouts.idle_ms if the \
+                "{host} fell silent in the middle of its answer; raise timeouts.idle_s if the \
                  model needs longer"
             ),
             Self::Total => format!(
-                "{host} did not end its answer in time; raise timeouts.total_ms if the model \
+                "{host} did not end its answer in time; raise timeouts.total_s if the model \
                  needs longer"
             ),
         }

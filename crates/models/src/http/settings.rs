@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ghostlight_actors::safety::is_secret_key;
+use ghostlight_actors::safety::{is_secret_key, seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;
@@ -10,19 +10,27 @@ use serde_json::Value;
 use super::endpoint::parse_address;
 use crate::{SecretError, SecretText};
 
-/// The time limits of one attempt, in milliseconds.
+/// The time limits of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Timeouts {
     /// For connecting.
-    pub connect_ms: u64,
+    #[serde(rename = "connect_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub connect: Duration,
     /// From the start of the attempt to the first byte of the answer's body. A server that does not
     /// stream sends that byte only when the whole answer is ready.
-    pub first_byte_ms: u64,
+    #[serde(rename = "first_byte_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub first_byte: Duration,
     /// Between two pieces of the body.
-    pub idle_ms: u64,
+    #[serde(rename = "idle_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub idle: Duration,
     /// For the whole attempt.
-    pub total_ms: u64,
+    #[serde(rename = "total_s", with = "seconds")]
+    #[schemars(with = "f64")]
+    pub total: Duration,
 }
 
 impl Default for Timeouts {
@@ -30,29 +38,11 @@ impl Default for Timeouts {
     /// in all: reasoning models are silent for minutes, and a retry is paid again.
     fn default() -> Self {
         Self {
-            connect_ms: 10_000,
-            first_byte_ms: 300_000,
-            idle_ms: 120_000,
-            total_ms: 1_200_000,
+            connect: Duration::from_secs(10),
+            first_byte: Duration::from_secs(300),
+            idle: Duration::from_secs(120),
+            total: Duration::from_secs(1_200),
         }
-    }
-}
-
-impl Timeouts {
-    pub(super) fn connect(&self) -> Duration {
-        Duration::from_millis(self.connect_ms)
-    }
-
-    pub(super) fn first_byte(&self) -> Duration {
-        Duration::from_millis(self.first_byte_ms)
-    }
-
-    pub(super) fn idle(&self) -> Duration {
-        Duration::from_millis(self.idle_ms)
-    }
-
-    pub(crate) fn total(&self) -> Duration {
-        Duration::from_millis(self.total_ms)
     }
 }
 

@@ -262,7 +262,7 @@ impl Embedder for OpenAiEmbedder {
         let inputs: Vec<String> = texts.iter().map(|text| format!("{prefix}{text}")).collect();
         let endpoint = self.endpoint()?;
         let outcome = timeout(
-            self.settings.timeouts.total(),
+            self.settings.timeouts.total,
             self.attempt(endpoint, &inputs, purpose),
         )
         .await;

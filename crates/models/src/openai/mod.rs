@@ -250,7 +250,7 @@ impl Model for OpenAi {
             return self.await_batch(endpoint, &request, (batched, &cx)).await;
         }
         let attempt = self.attempt(endpoint, &request, &cx);
-        let total = settings.timeouts.total();
+        let total = settings.timeouts.total;
         let tariff = Tariff::new(settings.prices.as_ref(), &settings.model);
         timed(&endpoint.server, total, tariff, &request, attempt).await
     }

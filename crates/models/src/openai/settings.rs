@@ -153,11 +153,11 @@ mod tests {
     #[test]
     fn settings_come_back_as_they_were_written_and_hold_no_key() {
         let text = r#"{"model": "m", "base_url": "http://host/v1", "api_key": "${KEY}",
-            "timeouts": {"idle_ms": 7}, "prices": {"input": 1.25, "output": 10},
+            "timeouts": {"idle_s": 7}, "prices": {"input": 1.25, "output": 10},
             "extra": {"top_k": 3}, "headers": {"x-title": "desk"}}"#;
         let settings: OpenAiSpec = serde_json::from_str(text).unwrap();
-        assert_eq!(settings.timeouts.idle_ms, 7);
-        assert_eq!(settings.timeouts.connect_ms, Timeouts::default().connect_ms);
+        assert_eq!(settings.timeouts.idle.as_secs(), 7);
+        assert_eq!(settings.timeouts.connect, Timeouts::default().connect);
         let json = serde_json::to_string(&settings).unwrap();
         assert!(json.contains("\"${KEY}\""));
         assert_eq!(serde_json::from_str::<OpenAiSpec>(&json).unwrap(), settings);
