@@ -216,6 +216,10 @@ pub(super) fn instead<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     let near = nearest.filter(|candidate| distance(candidate) <= (name.chars().count() / 3).max(1));
     let all = known.join(", ");
     match near {
+        // A number of milliseconds would be read as one of seconds.
+        Some(near) if name.ends_with("_ms") && near.ends_with("_s") => {
+            format!("did you mean `{near}`, in seconds? There are: {all}")
+        }
         Some(near) => format!("did you mean `{near}`? There are: {all}"),
         None => format!("there are: {all}"),
     }

@@ -49,7 +49,7 @@ pub const SECTIONS: [(&str, &[&str]); 5] = [
             "labels",
             "messages",
             "metrics",
-            "metrics_interval_ms",
+            "metrics_interval_s",
             "protocol",
             "sampling",
             "service",

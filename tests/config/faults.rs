@@ -204,3 +204,46 @@ fn a_main_that_returns_a_fault_prints_what_a_person_reads() {
     let fault = parse("agent: { name: desk, instrctions: x }").unwrap_err();
     assert_eq!(format!("{fault:?}"), fault.to_string());
 }
+
+#[test]
+fn a_key_in_milliseconds_is_answered_with_the_one_in_seconds() {
+    for (text, line, column, key) in [
+        (
+            "budget: { wall_time_ms: 60_000 }\nagent: { name: a }\n",
+            1,
+            11,
+            "wall_time_s",
+        ),
+        (
+            "agent: { name: a }\nschedules:\n  - { name: b, say: c, every_ms: 500 }\n",
+            3,
+            24,
+            "every_s",
+        ),
+        (
+            "agent:\n  name: a\n  behavior: { name: fallback, member_timeout_ms: 30_000 }\n  agents: [{ name: b }]\n",
+            3,
+            31,
+            "member_timeout_s",
+        ),
+        (
+            "interceptors:\n  - { name: timeout, after_ms: 30_000 }\nagent: { name: a }\n",
+            2,
+            22,
+            "after_s",
+        ),
+        (
+            "models:\n  default: { provider: openai, model: m, timeouts: { idle_ms: 9 } }\nagent: { name: a }\n",
+            2,
+            54,
+            "idle_s",
+        ),
+    ] {
+        let resolved = parse(text).and_then(|file| file.resolve(ghostlight::builtin()).map(drop));
+        let error = resolved.unwrap_err();
+        let place = error.place().unwrap();
+        assert_eq!((place.line, place.column), (line, column), "{error}");
+        let help = format!("did you mean `{key}`, in seconds?");
+        assert!(error.to_string().contains(&help), "{error}");
+    }
+}

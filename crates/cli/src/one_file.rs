@@ -1,6 +1,6 @@
 //! A team file that also says how its process works: its settings stand for options that were not given.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf};
+use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{ArgMatches, CommandFactory as _, parser::ValueSource};
 use ghostlight::{
@@ -108,7 +108,14 @@ fn variables_of(
         "labels" => one("OTEL_RESOURCE_ATTRIBUTES"),
         "messages" => one("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"),
         "metrics" => one("OTEL_METRICS_EXPORTER"),
-        "metrics_interval_ms" => one("OTEL_METRIC_EXPORT_INTERVAL"),
+        "metrics_interval_s" => {
+            let time = all.parse().ok().map(Duration::try_from_secs_f64);
+            let Some(Ok(time)) = time else {
+                return Err(file.fault(setting, "expected a number of seconds").into());
+            };
+            let name = "OTEL_METRIC_EXPORT_INTERVAL".to_owned();
+            Ok(vec![(name, time.as_millis().to_string())])
+        }
         "protocol" => one("OTEL_EXPORTER_OTLP_PROTOCOL"),
         "service" => one("OTEL_SERVICE_NAME"),
         "traces" => one("OTEL_TRACES_EXPORTER"),
