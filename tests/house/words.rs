@@ -133,6 +133,150 @@ fn options_that_cannot_grow_and_bounds_of_another_name_are_found() {
     );
 }
 
+/// Types with plain numbers of seconds that no person writes: a protocol's message, and the arguments of a model's call.
+const WRITTEN_BY_PROGRAMS: [&str; 2] = ["Announcement", "ReadOutput"];
+
+/// The text of a `derive` or `serde` attribute.
+fn written(attribute: &Attribute, name: &str) -> String {
+    match &attribute.meta {
+        syn::Meta::List(list) if list.path.is_ident(name) => list.tokens.to_string(),
+        _ => String::new(),
+    }
+}
+
+/// The fields of a file's types that people write, in a file or in code, whose times are plain numbers or have keys in
+/// milliseconds.
+fn odd_times(path: &str, file: &syn::File) -> Vec<String> {
+    let mut odd = Vec::new();
+    for item in &file.items {
+        let syn::Item::Struct(item) = item else {
+            continue;
+        };
+        let name = item.ident.to_string();
+        let derives = item
+            .attrs
+            .iter()
+            .map(|attribute| written(attribute, "derive"));
+        let derives: String = derives.collect();
+        let is_read = derives.contains("Deserialize");
+        let is_named = ["Spec", "Options"].iter().any(|end| name.ends_with(end));
+        let is_set = is_named || is_read && derives.contains("JsonSchema");
+        if !is_set || WRITTEN_BY_PROGRAMS.contains(&name.as_str()) {
+            continue;
+        }
+        for field in &item.fields {
+            let Some(ident) = &field.ident else { continue };
+            let ident = ident.to_string();
+            let keys = field
+                .attrs
+                .iter()
+                .map(|attribute| written(attribute, "serde"));
+            let is_old = keys.into_iter().any(|key| key.contains("_ms\""));
+            let is_time = ["_ms", "_s", "_secs", "_seconds", "_millis"];
+            if is_old || is_time.iter().any(|unit| ident.ends_with(unit)) {
+                odd.push(format!(
+                    "{path}: {name}::{ident} is a time: a Duration, with a key in `_s`"
+                ));
+            }
+        }
+    }
+    odd
+}
+
+#[test]
+fn times_that_people_set_are_durations_and_seconds() {
+    let findings = with_workspace(|workspace| {
+        let files = workspace.files.iter().filter(|file| !file.test_only);
+        files
+            .flat_map(|file| odd_times(&file.path.display().to_string(), &file.syntax))
+            .collect::<Vec<_>>()
+    });
+    crate::assert_none(&findings, "see docs/internal/conventions.md:");
+}
+
+#[test]
+fn times_that_are_numbers_or_in_milliseconds_are_found() {
+    let text = "pub struct ASpec { pub wait_ms: u64, pub ttl_s: u32, #[serde(rename = \"a_ms\")] a: Duration }\n\
+                #[derive(Deserialize, JsonSchema)] struct B { c_ms: u64, #[serde(rename = \"d_s\")] d: Duration }\n\
+                #[derive(Deserialize)] struct Stored { at_ms: u64 }";
+    let file = syn::parse_file(text).unwrap();
+    let found = ["ASpec::wait_ms", "ASpec::ttl_s", "ASpec::a", "B::c_ms"];
+    let told = |field: &&str| format!("f: {field} is a time: a Duration, with a key in `_s`");
+    let expected: Vec<String> = found.iter().map(told).collect();
+    assert_eq!(odd_times("f", &file), expected);
+}
+
+/// The public fields of a file's options that no setter of their name sets.
+fn without_setters(path: &str, file: &syn::File) -> Vec<String> {
+    let options = file.items.iter().filter_map(|item| match item {
+        Item::Struct(item) if item.ident.to_string().ends_with("Options") => Some(item),
+        _ => None,
+    });
+    let mut odd = Vec::new();
+    for item in options.filter(|item| is_public(&item.vis)) {
+        let name = item.ident.to_string();
+        let mut set: Vec<String> = Vec::new();
+        for other in &file.items {
+            match other {
+                Item::Macro(call)
+                    if call
+                        .mac
+                        .path
+                        .segments
+                        .last()
+                        .is_some_and(|last| last.ident == "setters") =>
+                {
+                    let tokens = call.mac.tokens.to_string();
+                    if tokens.starts_with(&format!("{name} ")) {
+                        set.extend(tokens.split([' ', '{']).map(str::to_owned));
+                    }
+                }
+                Item::Impl(own) if own.trait_.is_none() => {
+                    set.extend(own.items.iter().filter_map(|item| match item {
+                        syn::ImplItem::Fn(method) => Some(method.sig.ident.to_string()),
+                        _ => None,
+                    }))
+                }
+                _ => {}
+            }
+        }
+        for field in item.fields.iter().filter(|field| is_public(&field.vis)) {
+            let field = field
+                .ident
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            if !set.contains(&field) {
+                odd.push(format!("{path}: {name}::{field} has no setter"));
+            }
+        }
+    }
+    odd
+}
+
+#[test]
+fn options_have_a_setter_for_each_public_field() {
+    let findings = with_workspace(|workspace| {
+        let files = workspace.files.iter().filter(|file| !file.test_only);
+        files
+            .flat_map(|file| without_setters(&file.path.display().to_string(), &file.syntax))
+            .collect::<Vec<_>>()
+    });
+    crate::assert_none(&findings, "see docs/internal/conventions.md:");
+}
+
+#[test]
+fn options_whose_fields_nothing_sets_are_found() {
+    let text = "pub struct AOptions { pub a: u32, pub b: u32, pub c: u32, d: u32 }\n\
+                crate::setters!(AOptions { a: u32 });\n\
+                impl AOptions { pub fn b(mut self, b: u32) -> Self { self } }";
+    let file = syn::parse_file(text).unwrap();
+    assert_eq!(
+        without_setters("f", &file),
+        ["f: AOptions::c has no setter"]
+    );
+}
+
 /// The old words of a text, each with its line.
 fn old_words(text: &str) -> Vec<(usize, &str)> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
