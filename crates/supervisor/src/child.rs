@@ -4,7 +4,9 @@ use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ractor::concurrency::JoinHandle;
 use ractor::{Actor, ActorCell, ActorRuntime, SpawnErr};
@@ -15,7 +17,26 @@ use super::spec::ChildSpec;
 /// The result of a factory: a started actor and the handle of its task.
 pub type Spawned = Result<(ActorCell, JoinHandle<()>), SpawnErr>;
 
-type Factory = dyn Fn(ActorCell) -> BoxFuture<'static, Spawned> + Send + Sync;
+/// The factory of a child's lives.
+trait Factory: Send + Sync {
+    /// Creates a life. Nothing runs before the future is polled, and a panic is its output.
+    fn start(self: Arc<Self>, supervisor: ActorCell)
+    -> BoxFuture<'static, thread::Result<Spawned>>;
+}
+
+impl<F, Fut> Factory for F
+where
+    F: Fn(ActorCell) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = Spawned> + Send + 'static,
+{
+    fn start(
+        self: Arc<Self>,
+        supervisor: ActorCell,
+    ) -> BoxFuture<'static, thread::Result<Spawned>> {
+        Box::pin(AssertUnwindSafe(async move { (*self)(supervisor).await }).catch_unwind())
+    }
+}
+
 type Classifier = dyn Fn(&Exit) -> RestartDecision + Send + Sync;
 
 /// A child of a supervisor: its [`ChildSpec`], and the factory that creates each of its lives.
@@ -25,7 +46,7 @@ type Classifier = dyn Fn(&Exit) -> RestartDecision + Send + Sync;
 #[derive(Clone)]
 pub struct Child {
     spec: ChildSpec,
-    factory: Arc<Factory>,
+    factory: Arc<dyn Factory>,
     classifier: Option<Arc<Classifier>>,
     at_once: bool,
 }
@@ -40,8 +61,6 @@ impl Child {
         F: Fn(ActorCell) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Spawned> + Send + 'static,
     {
-        let factory =
-            move |supervisor| -> BoxFuture<'static, Spawned> { Box::pin(factory(supervisor)) };
         Self {
             spec,
             factory: Arc::new(factory),
@@ -95,13 +114,12 @@ impl Child {
         &self.spec
     }
 
-    /// Creates a life. Nothing runs, and nothing can panic, before the future is polled.
+    /// Creates a life.
     pub(super) fn spawn(
         &self,
         supervisor: ActorCell,
-    ) -> impl Future<Output = Spawned> + Send + use<> {
-        let factory = Arc::clone(&self.factory);
-        async move { factory(supervisor).await }
+    ) -> BoxFuture<'static, thread::Result<Spawned>> {
+        Arc::clone(&self.factory).start(supervisor)
     }
 
     pub(super) fn classify(&self, exit: &Exit) -> RestartDecision {

@@ -1,7 +1,6 @@
 //! One life of a child: how it is started outside the supervisor's handler, and how its actual end
 //! is noticed.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
@@ -141,7 +140,7 @@ impl ChildLife {
         incarnation: Incarnation,
         events: Events,
     ) -> (Self, Option<ActorCell>) {
-        let (cancel, cancelled) = oneshot::channel();
+        let mut cancel = None;
         let below = Arc::new(Mutex::new(Vec::new()));
         let supervisor = events.supervisor.get_cell();
         let life = Life {
@@ -150,8 +149,7 @@ impl ChildLife {
             below: Arc::clone(&below),
             events,
         };
-        let mut start =
-            Box::pin(AssertUnwindSafe(child.spawn(life.supervisor.clone())).catch_unwind());
+        let mut start = child.spawn(life.supervisor.clone());
         let asked = child.is_at_once().then(|| (&mut start).now_or_never());
         let (waits, started) = match asked.flatten() {
             Some(Ok(Ok((actor, task)))) => {
@@ -166,6 +164,8 @@ impl ChildLife {
             }
             Some(outcome) => (Waits::in_task(life.lead(Some(outcome))), None),
             None => {
+                let (sender, cancelled) = oneshot::channel();
+                cancel = Some(sender);
                 let task = async move {
                     // The start is a local of this block, so it is dropped before its end is
                     // reported.
@@ -184,7 +184,7 @@ impl ChildLife {
         };
         let keeper = Self {
             actor: None,
-            cancel: Some(cancel),
+            cancel,
             below,
             awaits_report: false,
             waits,
