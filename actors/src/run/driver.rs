@@ -99,6 +99,8 @@ pub(crate) struct Driver {
     pub(crate) commands: RunCommands,
     /// Fires when the run or an ancestor is cancelled.
     pub(crate) cancelled: CancellationToken,
+    /// A token below that one, which gives up its room for the tokens of operations when none is left below it.
+    _below: CancellationToken,
     pub(crate) deadline: Option<Timestamp>,
     /// The books of the run's budget.
     pub(crate) ledger: Ledger,
@@ -177,6 +179,7 @@ impl Driver {
             journal,
             sender,
             commands,
+            _below: cancelled.child_token(),
             cancelled,
             deadline: start.ends_by(),
             wall_time_warning: ledger.wall_time_warning(&warn_at, start.at),
