@@ -113,16 +113,16 @@ impl Shared {
             .stopped_by(Shutdown::Within(Duration::from_secs(5)));
         let (shared, slot) = (self.clone(), slot.clone());
         let session = Arc::new(session.clone());
-        let lives = Arc::new(AtomicBool::new(false));
+        let lives = AtomicBool::new(false);
         Child::new(spec, move |supervisor| {
             let arguments = (shared.clone(), Some(session.clone()));
-            let (slot, lives) = (slot.clone(), lives.clone());
-            let (shared, session) = (shared.clone(), session.clone());
+            let is_next = lives.swap(true, Ordering::AcqRel);
+            let (slot, shared, session) = (slot.clone(), shared.clone(), session.clone());
             async move {
                 let spawned = ActorRuntime::spawn_linked(None, Agent, arguments, supervisor);
                 let (agent, task) = spawned.await?;
                 slot.set(agent.clone());
-                if lives.swap(true, Ordering::AcqRel) {
+                if is_next {
                     // It may have been lost while it was leaving.
                     shared.found_again(&session, slot);
                     let _ = agent.cast(AgentCommand::Recover);

@@ -65,7 +65,7 @@ impl RunContext {
     pub(crate) fn new(leg: Arc<Leg>) -> Self {
         Self {
             leg,
-            lane: OperationLane::new(0, "".into()),
+            lane: OperationLane::new(0, Arc::default()),
             watch: None,
         }
     }

@@ -75,6 +75,12 @@ impl SessionFold {
         Ok(())
     }
 
+    /// Folds the first entry of a turn.
+    pub(crate) fn add_start(&mut self, turn: SessionTurn) {
+        self.entries += 1;
+        self.turn_started(turn);
+    }
+
     /// Folds the last entry of a turn.
     pub(crate) fn add_end(&mut self, end: &TurnEnd) {
         self.entries += 1;

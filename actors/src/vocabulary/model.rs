@@ -62,13 +62,12 @@ impl Retold {
 impl ModelRequest {
     /// A request with this conversation and nothing else.
     pub fn new(conversation: Transcript) -> Self {
-        static NO_TOOLS: LazyLock<ToolSet> = LazyLock::new(ToolSet::default);
         static NO_SETTINGS: LazyLock<Arc<ModelSettings>> = LazyLock::new(Arc::default);
         Self {
             model: Arc::default(),
             instructions: Arc::default(),
             conversation,
-            tools: NO_TOOLS.clone(),
+            tools: ToolSet::default(),
             settings: NO_SETTINGS.clone(),
             output: None,
             stream: false,
@@ -217,7 +216,9 @@ impl ToolSet {
 
 impl Default for ToolSet {
     fn default() -> Self {
-        Self::from_iter(std::iter::empty::<ToolDefinition>())
+        static NO_TOOLS: LazyLock<Arc<[Arc<ToolDefinition>]>> = LazyLock::new(Arc::default);
+        let (tools, digest) = (NO_TOOLS.clone(), Digest([0; 32]));
+        Self { tools, digest }
     }
 }
 

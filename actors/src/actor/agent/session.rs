@@ -217,7 +217,7 @@ impl AgentState {
         }
     }
 
-    pub(super) fn begin_turn(&mut self, turn: Turn, reply: TurnReply) {
+    pub(super) fn begin_turn(&mut self, mut turn: Turn, reply: TurnReply) {
         let Some(SessionState {
             id,
             loaded: Some((fold, claim)),
@@ -235,7 +235,7 @@ impl AgentState {
         };
         let services = self.services();
         let again = (fold.entries == 0).then(|| turn.clone());
-        let turn_id = turn.id.clone().unwrap_or_else(|| services.fresh_id());
+        let turn_id = turn.id.take().unwrap_or_else(|| services.fresh_id());
         let run = RunId::of_turn(id, &turn_id);
         let item = self.steers().then(|| item_of(&turn_id));
         let now = services.clock.now();
@@ -304,8 +304,8 @@ impl AgentState {
             return;
         }
         let run = begun.turn.run;
-        let entry = Entry::TurnStarted(Box::new(begun.turn));
-        if session.record(|fold| fold.add(entry)).is_none() {
+        let turn = begun.turn;
+        if session.record(|fold| fold.add_start(turn)).is_none() {
             return;
         }
         let Some(team) = self.shared.team(&session.id.team) else {
