@@ -87,8 +87,8 @@ impl BehaviorHandle {
     }
 
     /// Carries one leg of a run. See [`Behavior::run`].
-    pub fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
-        self.0.run(cx)
+    pub fn run(&self, cx: RunContext) -> BoxFuture<'static, Result<Outcome, AgentError>> {
+        self.0.clone().run(cx)
     }
 
     /// Checks that it can carry this agent. See [`Behavior::check`].
@@ -118,7 +118,7 @@ impl BehaviorHandle {
 opaque!(BehaviorHandle);
 
 trait ErasedBehavior: Send + Sync {
-    fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>>;
+    fn run(self: Arc<Self>, cx: RunContext) -> BoxFuture<'static, Result<Outcome, AgentError>>;
     fn check(&self, agent: &AgentSpec) -> Result<(), String>;
     fn tools(&self) -> Vec<String>;
     fn asks_model(&self) -> bool;
@@ -126,8 +126,8 @@ trait ErasedBehavior: Send + Sync {
 }
 
 impl<B: Behavior> ErasedBehavior for B {
-    fn run(&self, cx: RunContext) -> BoxFuture<'_, Result<Outcome, AgentError>> {
-        Box::pin(Behavior::run(self, cx))
+    fn run(self: Arc<Self>, cx: RunContext) -> BoxFuture<'static, Result<Outcome, AgentError>> {
+        Box::pin(async move { Behavior::run(&*self, cx).await })
     }
 
     fn check(&self, agent: &AgentSpec) -> Result<(), String> {

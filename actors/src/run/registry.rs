@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use futures_util::FutureExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ use crate::{
         AgentSpec, ContextSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec,
         ToolSpec,
     },
-    vocabulary::listed,
+    vocabulary::{AgentError, listed},
 };
 
 /// The registered name of the policy that keeps the requests of agents with a `context` in bounds.
@@ -267,7 +268,13 @@ impl Registry {
             .make_policies(&agent.spec, &agent.places)
             .map_err(|reason| format!("policies that work ({reason})"))?;
         let cx = RunContext::watched(leg.clone(), &policies);
-        Ok(Box::pin(async move { policy::around(&behavior, cx).await }))
+        let Some(watch) = cx.watch().cloned() else {
+            let ended = behavior.run(cx);
+            return Ok(Box::pin(ended.map(|end| end.or_else(AgentError::or_early))));
+        };
+        Ok(Box::pin(async move {
+            policy::around(&behavior, cx, &watch).await
+        }))
     }
 
     pub(super) fn make_policies(

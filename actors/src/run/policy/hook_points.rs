@@ -254,10 +254,8 @@ impl RunContext {
 pub(crate) async fn around(
     behavior: &BehaviorHandle,
     cx: RunContext,
+    watch: &Watch,
 ) -> Result<Outcome, AgentError> {
-    let Some(watch) = cx.watch().cloned() else {
-        return behavior.run(cx).await.or_else(AgentError::or_early);
-    };
     let transcript = cx.conversation();
     let moment = HookContext {
         transcript: &transcript,
