@@ -56,7 +56,7 @@ async fn spent(stage: &Stage, run: &Run) -> (u64, u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_is_charged_whose_budget_is_used_up_while_it_waits_for_its_provider() {
+async fn a_call_whose_budget_is_used_up_while_it_waits_is_still_charged() {
     let stage = patient(60 * MINUTE);
     let model = ScriptedModel::from_fn(|request, _| {
         let said = request.conversation.messages();
@@ -188,7 +188,7 @@ impl Interceptor for Repeating {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_attempts_are_charged_with_a_call_that_ends_between_or_after_them() {
+async fn failed_attempts_are_charged_when_a_call_ends_between_or_after_them() {
     for is_repeated in [false, true] {
         for end in ["cancelled", "dropped", "late", "answered"] {
             let mut stage = patient(Duration::ZERO);
