@@ -6,6 +6,8 @@ pub mod chunking;
 pub mod citations;
 #[cfg(feature = "encoder")]
 mod encoder;
+#[cfg(feature = "html")]
+mod equation;
 pub mod fusion;
 #[cfg(feature = "html")]
 pub mod html;
@@ -15,6 +17,8 @@ mod lexical;
 #[cfg(feature = "documents")]
 pub mod readers;
 pub mod routing;
+#[cfg(feature = "html")]
+mod scripts;
 #[cfg(feature = "index")]
 pub mod searching;
 pub mod terms;

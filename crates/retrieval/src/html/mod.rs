@@ -5,12 +5,15 @@ mod open;
 use std::cell::RefCell;
 
 use html5ever::{
+    LocalName,
     tendril::StrTendril,
     tokenizer::{
         BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
         states::RawKind,
     },
 };
+
+use crate::{equation::Equation, scripts::Script};
 
 /// How much of a page becomes Markdown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +26,8 @@ pub enum Detail {
 }
 
 /// A page of HTML as Markdown: headings, paragraphs, lists, code and tables, without scripts, styles and hidden elements:
-/// those with the attribute `hidden`, with `aria-hidden="true"`, and those that their own `style` hides.
+/// those with the attribute `hidden` or `popover`, with `aria-hidden="true"`, those that their own `style` hides, closed dialogs, and
+/// what stands in a picture or a film for browsers that cannot show it.
 ///
 /// The tags are read in order and no tree is built, so a page with a million nested tags is a text like any other.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,8 +88,19 @@ struct Written {
     /// Whether to write a space before the next word.
     space: bool,
     detail: Detail,
-    /// The place in the text where the open link begins, and its address.
-    link: Option<(usize, String)>,
+    /// The place in the text where the open link begins, its address, and how many elements are open in it.
+    link: Option<(usize, String, usize)>,
+    equation: Equation,
+    /// The work that is due when an element ends, with how many elements are open until then.
+    due: Vec<(usize, Due)>,
+}
+
+#[derive(Clone, Copy)]
+enum Due {
+    /// The text from this place on stands beside the line.
+    Script(Script, usize),
+    /// An element of an equation, which may be a paragraph of its own.
+    Equation { block: bool },
 }
 
 impl TokenSink for Page {
@@ -107,15 +122,26 @@ impl Written {
         if tag.kind == TagKind::EndTag {
             let was_visible = self.open.is_visible();
             self.open.end(&tag.name);
+            self.end_due();
             self.layout(&tag.name, false, was_visible);
             if &*tag.name == "a" {
                 self.end_link();
             }
             return TokenSinkResult::Continue;
         }
-        let stays_open = self.open.begin(tag);
+        let name = open::local(&tag.name);
+        self.open.end_implied(name);
+        self.end_due();
+        if self.ends_equation(name) {
+            for math in ["math", "m:math", "mml:math"] {
+                self.open.end(&LocalName::from(math));
+            }
+            self.end_due();
+        }
+        let stays_open = self.open.begin(tag, self.equation.is_open());
         let visible = self.open.is_visible();
         self.layout(&tag.name, true, visible);
+        self.begin_due(tag, name, visible, stays_open);
         if self.detail == Detail::Links && visible {
             self.addresses(tag);
         }
@@ -128,6 +154,68 @@ impl Written {
             "style" | "noscript" | "iframe" => TokenSinkResult::RawData(RawKind::Rawtext),
             "title" | "textarea" => TokenSinkResult::RawData(RawKind::Rcdata),
             _ => TokenSinkResult::Continue,
+        }
+    }
+
+    /// Whether this element cannot stand in the open equation, which was not ended then.
+    fn ends_equation(&self, name: &str) -> bool {
+        let is_text = self.equation.takes_text() && !open::BLOCKS.contains(&name);
+        let is_shown = self.equation.is_open() && self.open.is_visible();
+        is_shown && !is_text && !open::is_of_mathml(name)
+    }
+
+    /// Notes what is written when this element ends.
+    fn begin_due(&mut self, tag: &Tag, name: &str, visible: bool, stays_open: bool) {
+        let begins = name == "math" && visible;
+        let due = if self.equation.is_open() || begins {
+            let block = begins && open::attribute(tag, "display").as_deref() == Some("block");
+            if block {
+                self.block("");
+            }
+            self.spaced();
+            let attribute = |name: &str| open::attribute(tag, name);
+            self.equation.start_mathml(name, attribute, &mut self.text);
+            Some(Due::Equation { block })
+        } else {
+            let script = open::script(tag).filter(|_| visible);
+            script.map(|script| {
+                self.spaced();
+                Due::Script(script, self.text.len())
+            })
+        };
+        // What does not stay open ends at once.
+        let depth = self.open.depth() + usize::from(!stays_open);
+        self.due.extend(due.map(|due| (depth, due)));
+        self.end_due();
+    }
+
+    /// Writes what is due with the elements that have ended.
+    fn end_due(&mut self) {
+        while let Some((depth, due)) = self.due.pop_if(|(depth, _)| *depth > self.open.depth()) {
+            match due {
+                Due::Script(script, begin) => {
+                    // A link that began within it ends with it.
+                    let inner = self.link.as_ref().map(|(.., inner)| *inner);
+                    if inner.is_some_and(|inner| inner > depth) {
+                        self.end_link();
+                    }
+                    script.apply(&mut self.text, begin);
+                }
+                Due::Equation { block } => {
+                    self.equation.end(&mut self.text);
+                    if block {
+                        self.block("");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Writes the space that is due before what comes next.
+    fn spaced(&mut self) {
+        let is_due = std::mem::take(&mut self.space) && self.verbatim == 0;
+        if is_due && !self.text.is_empty() && !self.text.ends_with(['\n', ' ']) {
+            self.text.push(' ');
         }
     }
 
@@ -180,16 +268,12 @@ impl Written {
 
     /// Notes the address of a link, or writes that of a picture.
     fn addresses(&mut self, tag: &Tag) {
-        let given = |name: &str| {
-            let mut attributes = tag.attrs.iter();
-            let found = attributes.find(|attribute| &*attribute.name.local == name)?;
-            let value = found.value.trim();
-            (!value.is_empty()).then(|| value.to_owned())
-        };
+        let given = |name: &str| open::attribute(tag, name).filter(|value| !value.is_empty());
         match &*tag.name {
             "a" => {
                 self.end_link();
-                self.link = given("href").map(|address| (self.text.len(), address));
+                let (begin, depth) = (self.text.len(), self.open.depth());
+                self.link = given("href").map(|address| (begin, address, depth));
             }
             "img" => {
                 let address = given("src").filter(|address| !address.starts_with("data:"));
@@ -203,14 +287,15 @@ impl Written {
 
     /// Writes the open link, unless it has no text.
     fn end_link(&mut self) {
-        let Some((begin, address)) = self.link.take() else {
+        let Some((begin, address, _)) = self.link.take() else {
             return;
         };
-        let inside = self.text[begin..].trim();
+        let said = self.text.get(begin..).unwrap_or_default();
+        let inside = said.trim();
         if inside.is_empty() {
             return;
         }
-        let from = begin + self.text[begin..].find(inside).unwrap_or_default();
+        let from = begin + said.find(inside).unwrap_or_default();
         let to = from + inside.len();
         self.text.insert_str(to, &format!("]({address})"));
         self.text.insert(from, '[');
@@ -227,6 +312,12 @@ impl Written {
         if !self.open.is_visible() {
             return;
         }
+        if self.equation.is_open() {
+            if self.equation.takes_text() {
+                self.text.push_str(said);
+            }
+            return;
+        }
         if self.verbatim > 0 {
             self.text.push_str(said);
             return;
@@ -236,10 +327,7 @@ impl Written {
             if word.is_empty() {
                 continue;
             }
-            if self.space && !self.text.is_empty() && !self.text.ends_with(['\n', ' ']) {
-                self.text.push(' ');
-            }
-            self.space = false;
+            self.spaced();
             self.text.push_str(word);
         }
     }

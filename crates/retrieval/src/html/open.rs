@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use html5ever::{Attribute, LocalName, tokenizer::Tag};
+use html5ever::{LocalName, tokenizer::Tag};
+
+use crate::scripts::Script;
 
 /// Elements that begin a paragraph.
 pub(super) const BLOCKS: [&str; 27] = [
@@ -34,10 +36,29 @@ pub(super) const BLOCKS: [&str; 27] = [
     "thead",
     "ul",
 ];
-/// Elements whose content is not text of the page, and the readings of a ruby, which would tear its words apart.
-const INVISIBLE: [&str; 14] = [
-    "button", "iframe", "math", "noscript", "object", "rp", "rt", "rtc", "script", "select",
-    "style", "svg", "template", "textarea",
+/// Elements whose content is not text of the page, the readings of a ruby, which would tear its words apart, and equations in
+/// other notations.
+const INVISIBLE: [&str; 20] = [
+    "annotation",
+    "annotation-xml",
+    "audio",
+    "button",
+    "canvas",
+    "datalist",
+    "iframe",
+    "mphantom",
+    "noscript",
+    "object",
+    "rp",
+    "rt",
+    "rtc",
+    "script",
+    "select",
+    "style",
+    "svg",
+    "template",
+    "textarea",
+    "video",
 ];
 /// Elements without content.
 const VOID: [&str; 14] = [
@@ -71,18 +92,22 @@ impl Elements {
         self.hiding == 0
     }
 
-    /// Begins an element, and says whether it stays open.
-    pub(super) fn begin(&mut self, tag: &Tag) -> bool {
-        let name = &*tag.name;
-        if !self.xml {
-            self.end_implied(name);
-        }
-        let is_invisible = INVISIBLE.contains(&name);
-        let can_end_at_once = self.xml || (is_invisible && !RAW.contains(&name));
+    /// How many elements are open.
+    pub(super) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Begins an element, of MathML if `in_equation`, and says whether it stays open.
+    pub(super) fn begin(&mut self, tag: &Tag, in_equation: bool) -> bool {
+        let name = local(&tag.name);
+        let is_tex = attribute(tag, "encoding").is_some_and(|encoding| is_tex(&encoding));
+        let is_invisible = INVISIBLE.contains(&name) && !(in_equation && is_tex);
+        let is_foreign = in_equation || name == "math";
+        let can_end_at_once = self.xml || is_foreign || (is_invisible && !RAW.contains(&name));
         if VOID.contains(&name) || (tag.self_closing && can_end_at_once) {
             return false;
         }
-        let hides = is_invisible || is_hidden(&tag.attrs);
+        let hides = is_invisible || is_hidden(tag);
         self.open.push((tag.name.clone(), hides));
         *self.of_name.entry(tag.name.clone()).or_default() += 1;
         self.hiding += usize::from(hides);
@@ -106,7 +131,10 @@ impl Elements {
     }
 
     /// Ends the element whose end tag is left out before an element of this name.
-    fn end_implied(&mut self, name: &str) {
+    pub(super) fn end_implied(&mut self, name: &str) {
+        if self.xml {
+            return;
+        }
         let (ended, but): (&[&str], &[&str]) = match name {
             "li" => (&["li"], &["ul", "ol"]),
             "dt" | "dd" => (&["dt", "dd"], &["dl"]),
@@ -130,20 +158,77 @@ impl Elements {
     }
 }
 
-/// Whether an element with these attributes is not shown. One that is hidden until it is found is meant to be found.
-fn is_hidden(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|attribute| {
-        let value = attribute.value.trim().to_ascii_lowercase();
-        match &*attribute.name.local {
-            "hidden" => value != "until-found",
-            "aria-hidden" => value == "true",
-            "style" => value.split(';').any(|declared| {
-                let (name, value) = declared.split_once(':').unwrap_or_default();
-                let value = value.split('!').next().unwrap_or_default();
-                let hides = (name.trim(), value.trim());
-                matches!(hides, ("display", "none") | ("visibility", "hidden"))
-            }),
-            _ => false,
-        }
-    })
+/// The name of an element without the prefix that MathML has in XHTML.
+pub(super) fn local(name: &str) -> &str {
+    let local = name
+        .strip_prefix("mml:")
+        .or_else(|| name.strip_prefix("m:"));
+    local.unwrap_or(name)
+}
+
+/// Whether a name is one of an element of MathML, as far as such elements stand in pages.
+pub(super) fn is_of_mathml(name: &str) -> bool {
+    let is_of_html = matches!(name, "main" | "map" | "mark" | "menu" | "meta" | "meter");
+    let is_other = matches!(name, "annotation" | "annotation-xml" | "none" | "semantics");
+    is_other || (name.starts_with('m') && !is_of_html)
+}
+
+/// The value of an attribute of this name.
+pub(super) fn attribute(tag: &Tag, name: &str) -> Option<String> {
+    let mut all = tag.attrs.iter();
+    let found = all.find(|attribute| &*attribute.name.local == name)?;
+    Some(found.value.trim().to_owned())
+}
+
+fn is_tex(encoding: &str) -> bool {
+    let encoding = encoding.to_ascii_lowercase();
+    matches!(encoding.as_str(), "application/x-tex" | "tex" | "latex")
+}
+
+/// The declarations of an element's own style: names with their values.
+fn declared(tag: &Tag) -> Vec<(String, String)> {
+    let style = attribute(tag, "style")
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let declared = style.split(';').map(|declared| {
+        let (name, value) = declared.split_once(':').unwrap_or_default();
+        let value = value.split('!').next().unwrap_or_default();
+        (name.trim().to_owned(), value.trim().to_owned())
+    });
+    declared.collect()
+}
+
+/// Where the text of an element stands beside its line, if it does.
+pub(super) fn script(tag: &Tag) -> Option<Script> {
+    let of = |place: &str| match place {
+        "sup" | "super" => Some(Script::Raised),
+        "sub" => Some(Script::Lowered),
+        _ => None,
+    };
+    let is_in_line = matches!(
+        &*tag.name,
+        "a" | "b" | "em" | "font" | "i" | "small" | "span" | "strong"
+    );
+    let aligned = || {
+        let mut declared = declared(tag).into_iter().filter(|_| is_in_line);
+        declared.find(|(name, _)| name == "vertical-align")
+    };
+    of(&*tag.name).or_else(|| of(aligned()?.1.as_str()))
+}
+
+/// Whether an element is not shown. One that is hidden until it is found is meant to be found.
+fn is_hidden(tag: &Tag) -> bool {
+    let value = |name: &str| attribute(tag, name).map(|value| value.to_ascii_lowercase());
+    let hides = |(name, value): &(String, String)| {
+        matches!(
+            (name.as_str(), value.as_str()),
+            ("display", "none") | ("visibility", "hidden" | "collapse")
+        )
+    };
+    let is_closed = &*tag.name == "dialog" && value("open").is_none();
+    is_closed
+        || value("popover").is_some()
+        || value("hidden").is_some_and(|value| value != "until-found")
+        || value("aria-hidden").is_some_and(|value| value == "true")
+        || declared(tag).iter().any(hides)
 }

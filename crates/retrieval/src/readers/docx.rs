@@ -1,6 +1,5 @@
 //! Word processor documents: the text of DOCX.
 
-mod math;
 mod paragraphs;
 mod styles;
 mod symbols;
@@ -31,7 +30,7 @@ impl Reader for DocxReader {
             let document = part(&mut archive, "word/document.xml")?;
             // Without styles, or with styles that cannot be read, there are fewer headings; without notes there are none.
             let styles = part(&mut archive, "word/styles.xml").unwrap_or_default();
-            let styles = styles::Levels::read(&styles);
+            let styles = styles::Styles::read(&styles);
             let notes = ["word/footnotes.xml", "word/endnotes.xml"]
                 .into_iter()
                 .flat_map(|name| {
@@ -80,6 +79,11 @@ fn part(archive: &mut Archive, name: &str) -> Result<String, ReaderError> {
         true => Err(ReaderError::TooLarge(MAX_TEXT_BYTES)),
         false => text::decoded(&xml, None),
     }
+}
+
+/// Whether an element that is a yes or no says yes.
+fn is_on(tag: &quick_xml::events::BytesStart<'_>) -> bool {
+    !matches!(value(tag).as_deref(), Some("0" | "false" | "off"))
 }
 
 /// The value of an element's attribute `val`.

@@ -151,7 +151,7 @@ async fn an_equation_is_read_as_it_would_be_typed() {
                 said("i"),
                 e("k")
             ),
-            "∑_ik",
+            "∑_i k",
         ),
         (
             format!(
@@ -273,6 +273,44 @@ async fn a_heading_is_one_in_whatever_language_its_style_is_named() {
 }
 
 #[tokio::test]
+async fn text_that_a_style_hides_is_not_read() {
+    let hidden = "<w:rPr><w:vanish/></w:rPr>";
+    let styles = format!(
+        "<w:styles xmlns:w=\"w\">\
+         <w:style w:styleId=\"Secret\">{hidden}</w:style>\
+         <w:style w:styleId=\"Based\"><w:basedOn w:val=\"Secret\"/></w:style>\
+         <w:style w:styleId=\"Shown\"><w:basedOn w:val=\"Secret\"/><w:rPr><w:vanish w:val=\"0\"/></w:rPr></w:style>\
+         <w:style w:styleId=\"Up\"><w:rPr><w:vertAlign w:val=\"superscript\"/></w:rPr></w:style></w:styles>"
+    );
+    let run = |style: &str, text: &str| {
+        format!("<w:r><w:rPr><w:rStyle w:val=\"{style}\"/></w:rPr><w:t>{text}</w:t></w:r>")
+    };
+    let body = [
+        paragraph("<w:pStyle w:val=\"Based\"/>", "X"),
+        format!(
+            "<w:p>{}{}{}{}</w:p>",
+            run("Secret", "X"),
+            run("Shown", "10"),
+            run("Up", "5"),
+            run("None", ".")
+        ),
+        format!(
+            "<w:p><w:pPr><w:pStyle w:val=\"Secret\"/></w:pPr>{}</w:p>",
+            run("Shown", "seen")
+        ),
+    ];
+    let document = format!(
+        "<w:document xmlns:w=\"w\"><w:body>{}</w:body></w:document>",
+        body.concat()
+    );
+    let bytes = archive(&[
+        ("word/document.xml", &document),
+        ("word/styles.xml", &styles),
+    ]);
+    assert_eq!(read("a.docx", bytes).await.unwrap().trim(), "10⁵.\n\nseen");
+}
+
+#[tokio::test]
 async fn a_page_in_another_encoding_is_read_as_it_says() {
     for (label, bytes, text) in [
         ("Shift_JIS", &b"\x8c\xfb\x8d\xc0"[..], "口座"),
@@ -320,6 +358,11 @@ async fn what_a_page_hides_is_not_read() {
         "<p><i hidden>X</p>",
         "<pre hidden>X</pre>",
         "<template><div></template>",
+        "<dialog><p>X</p></dialog>",
+        "<div popover>X</div>",
+        "<video src='a.mp4'>X</video><canvas>X</canvas><audio>X</audio>",
+        "<datalist><option>X</datalist>",
+        "<tr style='visibility: collapse'><td>X</td></tr>",
     ] {
         let said = read("a.html", format!("<p>before</p>{hidden}<p>after</p>"))
             .await
@@ -338,6 +381,7 @@ async fn what_a_page_hides_is_not_read() {
         "<div aria-hidden='false'>X</div>",
         "<div hidden='until-found'>X</div>",
         "<br hidden>X",
+        "<dialog open>X</dialog>",
         "</div hidden>X",
     ] {
         assert!(

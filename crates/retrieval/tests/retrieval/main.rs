@@ -1,6 +1,7 @@
 //! What the retrieval package promises, one file a promise.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod beside_the_line;
 mod chunks_keep_their_place;
 mod encoders;
 mod folder;

@@ -8,8 +8,9 @@ use quick_xml::{
 };
 
 use super::{
-    MAX_TEXT_BYTES, ReaderError, attribute, malformed, math::Equation, styles, symbols::Font, value,
+    MAX_TEXT_BYTES, ReaderError, attribute, is_on, malformed, styles, symbols::Font, value,
 };
+use crate::{equation::Equation, scripts::Script};
 
 /// Footnotes and endnotes, by the names of the elements that refer to them and by their ids.
 pub(super) type Notes = HashMap<(&'static str, String), String>;
@@ -17,7 +18,7 @@ pub(super) type Notes = HashMap<(&'static str, String), String>;
 /// The text of a document's body, with each note behind the paragraph that refers to it.
 pub(super) fn text(
     xml: &str,
-    styles: &styles::Levels,
+    styles: &styles::Styles,
     notes: Notes,
 ) -> Result<String, ReaderError> {
     let mut body = Body::new(styles);
@@ -27,7 +28,7 @@ pub(super) fn text(
 }
 
 /// The notes in a part of the document, as far as it can be read.
-pub(super) fn notes(xml: &str, styles: &styles::Levels) -> Notes {
+pub(super) fn notes(xml: &str, styles: &styles::Styles) -> Notes {
     let mut body = Body::new(styles);
     // Notes that cannot be read are missing, and the document is there.
     let _ = body.read(xml);
@@ -35,7 +36,7 @@ pub(super) fn notes(xml: &str, styles: &styles::Levels) -> Notes {
 }
 
 struct Body<'s> {
-    styles: &'s styles::Levels,
+    styles: &'s styles::Styles,
     text: String,
     /// How many elements are open from the one on whose content is left out.
     left_out: usize,
@@ -47,6 +48,8 @@ struct Body<'s> {
     /// How many open runs are hidden.
     hiding: usize,
     equation: Equation,
+    /// The text beside the line with which the text ends, and where it begins. Several runs may be one exponent.
+    script: Option<(Script, usize)>,
     notes: Notes,
     /// The notes to which the paragraph refers.
     due: Vec<String>,
@@ -59,6 +62,8 @@ struct Paragraph {
     /// The level of the paragraph as a heading, by its style and by its own outline level.
     heading: Option<usize>,
     outline: Option<usize>,
+    /// Whether its style hides its runs.
+    hides: bool,
     /// Whether the paragraph has some text.
     begun: bool,
     /// The open runs: the base of a ruby has runs of its own inside of a run.
@@ -69,10 +74,19 @@ struct Paragraph {
 struct Run {
     hidden: bool,
     font: Option<Font>,
+    script: Option<Script>,
+}
+
+impl Run {
+    /// Hides the run or shows it, and counts it among those that are hidden.
+    fn hide(&mut self, hides: bool, hiding: &mut usize) {
+        let hid = std::mem::replace(&mut self.hidden, hides);
+        *hiding = *hiding + usize::from(hides) - usize::from(hid);
+    }
 }
 
 impl<'s> Body<'s> {
-    fn new(styles: &'s styles::Levels) -> Self {
+    fn new(styles: &'s styles::Styles) -> Self {
         Self {
             styles,
             text: String::new(),
@@ -82,6 +96,7 @@ impl<'s> Body<'s> {
             paragraphs: Vec::new(),
             hiding: 0,
             equation: Equation::default(),
+            script: None,
             notes: Notes::new(),
             due: Vec::new(),
             note: None,
@@ -123,7 +138,8 @@ impl<'s> Body<'s> {
             self.left_out += 1;
             return;
         }
-        if self.equation.contains(name) {
+        if self.equation.is_open() || name == "oMath" {
+            self.end_script();
             self.begin();
             self.equation.start(name, &mut self.text);
         }
@@ -137,7 +153,12 @@ impl<'s> Body<'s> {
             }
             "r" => {
                 if let Some(paragraph) = self.paragraphs.last_mut() {
-                    paragraph.runs.push(Run::default());
+                    let hidden = paragraph.hides;
+                    paragraph.runs.push(Run {
+                        hidden,
+                        ..Run::default()
+                    });
+                    self.hiding += usize::from(hidden);
                 }
             }
             "t" => self.in_text = true,
@@ -175,8 +196,12 @@ impl<'s> Body<'s> {
                 self.say(character.encode_utf8(&mut [0; 4]));
             }
             ("pStyle", _) => {
-                let level = value(tag).and_then(|style| self.styles.of(&style));
-                self.with_paragraph(|paragraph| paragraph.heading = level);
+                let style = value(tag).unwrap_or_default();
+                let (level, hides) = (self.styles.of(&style), self.styles.hides(&style));
+                self.with_paragraph(|paragraph| {
+                    paragraph.heading = level;
+                    paragraph.hides = hides == Some(true);
+                });
             }
             ("outlineLvl", _) => {
                 let level = value(tag).and_then(|level| styles::outline(&level));
@@ -187,10 +212,17 @@ impl<'s> Body<'s> {
                 run.font = name.map(|name| Font::of(&name));
             }
             ("vanish", Some(run)) => {
-                let value = value(tag);
-                let hides = !matches!(value.as_deref(), Some("0" | "false" | "off"));
-                let hid = std::mem::replace(&mut run.hidden, hides);
-                self.hiding = self.hiding + usize::from(hides) - usize::from(hid);
+                run.hide(is_on(tag), &mut self.hiding);
+            }
+            ("vertAlign", Some(run)) => {
+                run.script = value(tag).and_then(|place| styles::script(&place));
+            }
+            ("rStyle", Some(run)) => {
+                let style = value(tag).unwrap_or_default();
+                run.script = run.script.or(self.styles.script(&style));
+                if let Some(hides) = self.styles.hides(&style) {
+                    run.hide(hides, &mut self.hiding);
+                }
             }
             ("footnoteReference", _) => self.refer("footnoteReference", tag),
             ("endnoteReference", _) => self.refer("endnoteReference", tag),
@@ -220,7 +252,7 @@ impl<'s> Body<'s> {
             self.left_out -= 1;
             return;
         }
-        if self.equation.contains("") {
+        if self.equation.is_open() {
             self.equation.end(&mut self.text);
         }
         match name {
@@ -251,6 +283,7 @@ impl<'s> Body<'s> {
     }
 
     fn break_off(&mut self) {
+        self.end_script();
         if !self.text.is_empty() && !self.text.ends_with("\n\n") {
             self.text.push_str("\n\n");
         }
@@ -276,8 +309,27 @@ impl<'s> Body<'s> {
         if self.hiding > 0 || said.is_empty() {
             return;
         }
+        let paragraph = self.paragraphs.last();
+        let run = paragraph.and_then(|paragraph| paragraph.runs.last());
+        // A line that ends, or a tab, ends what stands beside the line.
+        let script = run.and_then(|run| run.script);
+        let script = script.filter(|_| !said.trim().is_empty());
+        if self.script.map(|(open, _)| open) != script {
+            self.end_script();
+        }
         self.begin();
+        self.equation.before(said, &mut self.text);
+        if self.script.is_none() {
+            self.script = script.map(|script| (script, self.text.len()));
+        }
         self.text.push_str(said);
+    }
+
+    /// Writes what stands beside the line so that it is seen.
+    fn end_script(&mut self) {
+        if let Some((script, begin)) = self.script.take() {
+            script.apply(&mut self.text, begin);
+        }
     }
 
     /// Writes the mark of a heading before its text.

@@ -1,10 +1,11 @@
-//! The headings among the styles of a document.
+//! The styles of a document: which are headings, and which stand beside their line.
 
 use std::collections::HashMap;
 
 use quick_xml::{Reader, events::Event};
 
-use super::value;
+use super::{is_on, value};
+use crate::scripts::Script;
 
 /// How many styles one can be based on, one on the other.
 const BASES: usize = 16;
@@ -25,19 +26,20 @@ const NAMES: [&str; 13] = [
     "nadpis",
 ];
 
-/// The levels of headings by the ids of paragraph styles. The id of a style is in the language of the word processor; its
-/// name and its outline level are not.
+/// The styles by their ids. The id of a style is in the language of the word processor; its name and its outline level are not.
 #[derive(Debug, Default)]
-pub(super) struct Levels(HashMap<String, Style>);
+pub(super) struct Styles(HashMap<String, Style>);
 
 #[derive(Debug, Default)]
 struct Style {
     level: Option<usize>,
+    script: Option<Script>,
+    hides: Option<bool>,
     based_on: Option<String>,
 }
 
-impl Levels {
-    /// The levels in the part `styles.xml`, as far as it can be read.
+impl Styles {
+    /// The styles in the part `styles.xml`, as far as it can be read.
     pub(super) fn read(xml: &str) -> Self {
         let (mut reader, mut styles) = (Reader::from_str(xml), HashMap::new());
         let (mut id, mut style) = (String::new(), Style::default());
@@ -53,6 +55,8 @@ impl Levels {
                     "name" => {
                         style.level = value(&tag).and_then(|name| level_of(&name)).or(style.level)
                     }
+                    "vertAlign" => style.script = value(&tag).and_then(|place| script(&place)),
+                    "vanish" => style.hides = Some(is_on(&tag)),
                     "outlineLvl" => style.level = value(&tag).and_then(|level| outline(&level)),
                     "basedOn" => style.based_on = value(&tag).map(|base| base.to_ascii_lowercase()),
                     _ => {}
@@ -70,18 +74,38 @@ impl Levels {
     /// The level of the heading that a paragraph of this style is, if it is one.
     pub(super) fn of(&self, id: &str) -> Option<usize> {
         let id = id.to_ascii_lowercase();
-        let mut style = self.0.get(&id);
-        if style.is_none() {
+        if !self.0.contains_key(&id) {
             return level_of(&id);
         }
-        for _ in 0..BASES {
-            let found = style?;
-            if found.level.is_some() {
-                return found.level.filter(|level| *level > 0);
-            }
-            style = self.0.get(found.based_on.as_ref()?);
-        }
-        None
+        let level = self.chain(id).find_map(|style| style.level);
+        level.filter(|level| *level > 0)
+    }
+
+    /// Where text of this style stands beside its line, if it does.
+    pub(super) fn script(&self, id: &str) -> Option<Script> {
+        let mut chain = self.chain(id.to_ascii_lowercase());
+        chain.find_map(|style| style.script)
+    }
+
+    /// Whether text of this style is hidden, where the style says so.
+    pub(super) fn hides(&self, id: &str) -> Option<bool> {
+        let mut chain = self.chain(id.to_ascii_lowercase());
+        chain.find_map(|style| style.hides)
+    }
+
+    /// The style of this id with those on which it is based.
+    fn chain(&self, id: String) -> impl Iterator<Item = &Style> {
+        let base = |style: &&Style| self.0.get(style.based_on.as_ref()?);
+        std::iter::successors(self.0.get(&id), base).take(BASES)
+    }
+}
+
+/// Where text stands that is aligned in this way.
+pub(super) fn script(place: &str) -> Option<Script> {
+    match place {
+        "superscript" => Some(Script::Raised),
+        "subscript" => Some(Script::Lowered),
+        _ => None,
     }
 }
 
