@@ -1,11 +1,13 @@
 //! Word processor documents: the text of DOCX.
 
 mod paragraphs;
+mod relations;
 mod styles;
 mod symbols;
 
 use std::io::{Cursor, Read as _};
 
+use self::relations::Relations;
 use super::{Document, MAX_TEXT_BYTES, Reader, ReaderError, SourceFile, blocking, extension, text};
 use crate::chunking::Structure;
 
@@ -27,14 +29,22 @@ impl Reader for DocxReader {
     async fn read(&self, file: SourceFile) -> Result<Document, ReaderError> {
         blocking(move || {
             let mut archive = opened(file.bytes)?;
-            let document = part(&mut archive, "word/document.xml")?;
+            let whole = Relations::of(&mut archive, "");
+            let main = whole.target("officeDocument", "word/document.xml");
+            let document = part(&mut archive, &main)?;
+            let parts = Relations::of(&mut archive, &main);
             // Without styles, or with styles that cannot be read, there are fewer headings; without notes there are none.
-            let styles = part(&mut archive, "word/styles.xml").unwrap_or_default();
+            let styles = parts.target("styles", "word/styles.xml");
+            let styles = part(&mut archive, &styles).unwrap_or_default();
             let styles = styles::Styles::read(&styles);
-            let notes = ["word/footnotes.xml", "word/endnotes.xml"]
+            let notes = [
+                parts.target("footnotes", "word/footnotes.xml"),
+                parts.target("endnotes", "word/endnotes.xml"),
+            ];
+            let notes = notes
                 .into_iter()
                 .flat_map(|name| {
-                    let notes = part(&mut archive, name).unwrap_or_default();
+                    let notes = part(&mut archive, &name).unwrap_or_default();
                     paragraphs::notes(&notes, &styles)
                 })
                 .collect();

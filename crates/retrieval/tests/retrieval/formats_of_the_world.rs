@@ -273,6 +273,57 @@ async fn a_heading_is_one_in_whatever_language_its_style_is_named() {
 }
 
 #[tokio::test]
+async fn the_parts_of_a_document_may_have_any_names() {
+    let kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships";
+    let relation = |kind: &str, target: &str| {
+        format!("<Relationship Id=\"r\" Type=\"{kinds}/{kind}\" Target=\"{target}\"/>")
+    };
+    let relations = |of: &str| format!("<Relationships>{of}</Relationships>");
+    let body = [
+        paragraph("<w:pStyle w:val=\"a1\"/>", "Title"),
+        "<w:p><w:r><w:t>claim</w:t></w:r><w:r><w:footnoteReference w:id=\"2\"/></w:r></w:p>"
+            .to_owned(),
+    ];
+    let note = "<w:footnotes><w:footnote w:id=\"2\"><w:p><w:r><w:t>note</w:t></w:r></w:p></w:footnote></w:footnotes>";
+    let styles =
+        "<w:styles><w:style w:styleId=\"a1\"><w:name w:val=\"heading 1\"/></w:style></w:styles>";
+    let document = format!(
+        "<w:document><w:body>{}</w:body></w:document>",
+        body.concat()
+    );
+    for main in [
+        "word/document2.xml",
+        "/word/document2.xml",
+        "./word/x/../document2.xml",
+    ] {
+        let whole = relations(&relation("officeDocument", main));
+        let parts = relations(
+            &[
+                relation("styles", "styles2.xml"),
+                relation("footnotes", "../notes/foot.xml"),
+            ]
+            .concat(),
+        );
+        let bytes = archive(&[
+            ("_rels/.rels", &whole),
+            ("word/_rels/document2.xml.rels", &parts),
+            ("word/document2.xml", &document),
+            ("word/styles2.xml", styles),
+            ("notes/foot.xml", note),
+        ]);
+        assert_eq!(
+            read("a.docx", bytes).await.unwrap(),
+            "# Title\n\nclaim\n\nnote\n\n",
+            "{main}"
+        );
+    }
+    // What is named and is not there hides nothing that has the usual name.
+    let whole = relations(&relation("officeDocument", "word/other.xml"));
+    let bytes = archive(&[("_rels/.rels", &whole), ("word/document.xml", &document)]);
+    assert_eq!(read("a.docx", bytes).await.unwrap(), "Title\n\nclaim\n\n");
+}
+
+#[tokio::test]
 async fn text_that_a_style_hides_is_not_read() {
     let hidden = "<w:rPr><w:vanish/></w:rPr>";
     let styles = format!(
