@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn the_estimate_is_rather_too_high_than_too_low() {
-        let code = include_str!("estimate.rs");
+        let code = include_str!("../../crates/models/src/estimate.rs");
         let texts = [
             ENGLISH, GERMAN, RUSSIAN, CHINESE, JAPANESE, KOREAN, JSON, code,
         ];
