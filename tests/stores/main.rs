@@ -18,6 +18,7 @@ mod sqlite_every;
 mod sqlite_files;
 mod sqlite_idle_sessions;
 mod sqlite_mailbox;
+mod sqlite_pictures;
 mod sqlite_processes;
 mod sqlite_refusals;
 mod sqlite_sectors;

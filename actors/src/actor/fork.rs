@@ -271,7 +271,7 @@ fn appends(runs: &[ForkedRun], target: &ForkTarget) -> Result<Vec<Append>, Store
         match appends.last_mut() {
             Some(last) if last.journal == JournalId::Run(run.run) => last.lines.push(line),
             _ => {
-                let append = Append::new(run.run, *have, 1, vec![line]);
+                let append = Append::new(run.run, *have, 1, vec![line]).root(run.start.root);
                 let append = if *have == 0 {
                     append.row(run.row(target))
                 } else {

@@ -4,7 +4,7 @@ use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use super::{
     SystemError,
-    loaded::{Claiming, LoadedSession, RecoveredSession},
+    loaded::{Claiming, LoadedSession, RecoveredSession, from_checkpoint},
     services::Services,
     shared::check_code,
 };
@@ -12,7 +12,7 @@ use crate::{
     contract::{Claim, JournalPages, RunRow, StoreError, StoreHandle, StoredLine},
     definition::Pinned,
     run::{Loaded, Recorded},
-    session::{SessionFold, decode_checkpoint},
+    session::SessionFold,
     vocabulary::{Digest, JournalId, RunId, SessionId},
 };
 
@@ -265,10 +265,8 @@ pub(crate) async fn folded(
     session: &SessionId,
     entries: u64,
 ) -> Result<(SessionFold, u64), StoreError> {
-    // A checkpoint is only a cache: one that cannot be read or does not fit is rebuilt.
-    let checkpoint = store.checkpoint(session.clone()).await.ok().flatten();
-    let checkpoint = checkpoint.as_deref().and_then(decode_checkpoint);
-    let mut fold = checkpoint
+    let mut fold = from_checkpoint(store, session)
+        .await
         .filter(|fold| fold.entries <= entries)
         .unwrap_or_default();
     let kept = fold.entries;

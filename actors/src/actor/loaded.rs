@@ -1,14 +1,14 @@
 //! Runs and sessions as read from their journals.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 use super::SystemError;
 use crate::{
     contract::{Claim, StoreError, StoreHandle},
     definition::{Pinned, TeamSpec},
     run::{Loaded, Recorded},
-    session::SessionFold,
-    vocabulary::{RunEnd, RunId, RunStart},
+    session::{SessionFold, decode_checkpoint},
+    vocabulary::{RunEnd, RunId, RunStart, SessionId},
 };
 
 /// A session as read from its journal.
@@ -45,6 +45,20 @@ impl Claiming {
 pub(crate) struct RecoveredSession {
     pub(crate) session: LoadedSession,
     pub(crate) run: Loaded,
+}
+
+/// The fold that a session's checkpoint tells. A checkpoint is only a cache: one that cannot be read is rebuilt.
+pub(crate) async fn from_checkpoint(
+    store: &StoreHandle,
+    session: &SessionId,
+) -> Option<SessionFold> {
+    let bytes = store.checkpoint(session.clone()).await.ok()??;
+    let checkpoint = decode_checkpoint(&bytes)?;
+    let mut contents = HashMap::new();
+    for file in checkpoint.files() {
+        contents.insert(file, store.blob(file).await.ok()??);
+    }
+    checkpoint.fold(&contents)
 }
 
 /// The start of a run; `None` when there is no such run.

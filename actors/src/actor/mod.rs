@@ -57,6 +57,7 @@ pub use event_stream::{EventStream, Missed};
 pub use fair_slots::SlotCounts;
 pub use fork::Fork;
 pub use handles::{Run, Session};
+pub(crate) use loaded::from_checkpoint;
 pub use loaded::pinned_team;
 pub use member::Delegation;
 pub use model_gateway::GatewayOptions;

@@ -58,7 +58,7 @@ pub struct Pruned {
     pub runs: u64,
     /// How many entries of the journals of runs and sessions.
     pub entries: u64,
-    /// How many definitions and contents of artifacts to which nothing refers any more.
+    /// How many definitions, contents of artifacts, and files of entries to which nothing refers any more.
     pub blobs: u64,
 }
 

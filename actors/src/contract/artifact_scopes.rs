@@ -1,10 +1,12 @@
-//! The scopes of shared state in which a store keeps the descriptions of artifacts. A description lies in a scope of
-//! its own, beside the scope that has the artifact; the content is a blob.
+//! The scopes of shared state in which a store keeps the descriptions of artifacts, and the files to which entries
+//! refer. A description lies in a scope of its own, beside the scope that has the artifact; the content is a blob.
 
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::to_raw_value};
 
-use crate::vocabulary::Digest;
+use super::{Expected, StateWrite};
+
+use crate::vocabulary::{Digest, RunId, SessionId};
 
 /// The prefix of scopes in which each value refers to a blob by its field `content`. A store keeps
 /// a blob as long as such a value refers to it.
@@ -20,12 +22,30 @@ pub fn versions(scope: &str) -> String {
     format!("{REFERRING}{scope}")
 }
 
-/// The scope that has the artifacts which this scope describes. Any other scope is returned unchanged.
+/// The scope that holds the files in the entries of a session or of a tree of runs, each under its hash.
+fn files(scope: &str) -> String {
+    format!("{REFERRING}{FILES}{scope}")
+}
+
+/// The mark of such a scope.
+const FILES: &str = "files:";
+
+/// The scope that has the artifacts or the files which this scope describes. Any other scope is returned unchanged.
 pub fn of(scope: &str) -> &str {
-    let inner = scope.strip_prefix(REFERRING);
-    inner
-        .or_else(|| scope.strip_prefix("artifacts:"))
-        .unwrap_or(scope)
+    match scope.strip_prefix(REFERRING) {
+        Some(inner) => inner.strip_prefix(FILES).unwrap_or(inner),
+        None => scope.strip_prefix("artifacts:").unwrap_or(scope),
+    }
+}
+
+/// The row by which the entries of a session or of a tree of runs refer to a file. It goes with the entries.
+pub(crate) fn file_row(scope: &str, content: Digest) -> StateWrite {
+    StateWrite {
+        scope: files(scope),
+        key: content.to_string(),
+        value: to_raw_value(&Referring { content }).ok(),
+        expected: Expected::Any,
+    }
 }
 
 /// The key of a version: the number, a slash, and the name. The name may contain slashes.
@@ -41,16 +61,33 @@ pub(crate) fn row(scope: &str, name: &str, version: Option<u64>) -> (String, Str
     }
 }
 
-/// The scopes of a tree of runs: its working memory and its artifacts.
-pub fn of_tree(root: crate::vocabulary::RunId) -> [String; 3] {
-    let scope = format!("run:{root}");
-    [latest(&scope), versions(&scope), scope]
+/// The scopes of a tree of runs: its working memory, its artifacts, and the files in its entries.
+pub fn of_tree(root: RunId) -> [String; 4] {
+    all(tree(root))
 }
 
-/// The scopes of a session: its state and its artifacts.
-pub fn of_session(session: &crate::vocabulary::SessionId) -> [String; 3] {
-    let scope = format!("session:{session}");
-    [latest(&scope), versions(&scope), scope]
+/// The scopes of a session: its state, its artifacts, and the files in its entries.
+pub fn of_session(id: &SessionId) -> [String; 4] {
+    all(session(id))
+}
+
+fn all(scope: String) -> [String; 4] {
+    [latest(&scope), versions(&scope), files(&scope), scope]
+}
+
+/// The scope of a tree of runs.
+pub(super) fn tree(root: RunId) -> String {
+    format!("run:{root}")
+}
+
+/// The scope of a session.
+pub(super) fn session(id: &SessionId) -> String {
+    format!("session:{id}")
+}
+
+#[derive(Serialize, Deserialize)]
+struct Referring {
+    content: Digest,
 }
 
 /// The blob to which a value of a [`REFERRING`] scope refers.
@@ -58,9 +95,5 @@ pub fn of_session(session: &crate::vocabulary::SessionId) -> [String; 3] {
 /// # Errors
 /// The value has another form: a later version may have written it, and its blob is not known.
 pub fn referred(value: &Value) -> Result<Digest, serde_json::Error> {
-    #[derive(Deserialize)]
-    struct Referring {
-        content: Digest,
-    }
     Referring::deserialize(value).map(|referring| referring.content)
 }

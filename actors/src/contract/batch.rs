@@ -47,6 +47,8 @@ pub struct Append {
     /// `expected` 0 and `epoch` 1 it makes the run, owned by this process; a session's journal,
     /// which has no row, is made by such an append without one.
     pub row: Option<Arc<RunRow>>,
+    /// The root of the run's tree, where the caller knows it. Files in the entries are kept as long as the tree.
+    pub root: Option<RunId>,
 }
 
 impl Append {
@@ -58,13 +60,23 @@ impl Append {
             epoch,
             lines,
             row: None,
+            root: None,
         }
     }
 
     /// Sets the run's row in the index.
     #[must_use]
     pub fn row(mut self, row: impl Into<Arc<RunRow>>) -> Self {
-        self.row = Some(row.into());
+        let row = row.into();
+        self.root = Some(row.root);
+        self.row = Some(row);
+        self
+    }
+
+    /// Sets the root of the run's tree.
+    #[must_use]
+    pub fn root(mut self, root: RunId) -> Self {
+        self.root = Some(root);
         self
     }
 }

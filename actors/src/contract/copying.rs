@@ -190,7 +190,7 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                 break;
             }
             for stored in page {
-                self.append(journal.clone(), next, stored.line, None);
+                self.append(journal.clone(), next, stored.line, (None, None));
                 next += 1;
             }
             self.commit().await?;
@@ -216,7 +216,8 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                 let expected = *next;
                 *next += 1;
                 let size = line.stored.line.text.len();
-                self.append(line.run.into(), expected, line.stored.line, row);
+                let run = line.run.into();
+                self.append(run, expected, line.stored.line, (Some(root), row));
                 self.added(size).await?;
             }
             self.commit().await?;
@@ -235,7 +236,13 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
     }
 
     /// Entries that follow one another in a journal are one append.
-    fn append(&mut self, journal: JournalId, expected: u64, line: Line, row: Option<RunRow>) {
+    fn append(
+        &mut self,
+        journal: JournalId,
+        expected: u64,
+        line: Line,
+        (root, row): (Option<RunId>, Option<RunRow>),
+    ) {
         self.copied.entries += 1;
         if let Some(last) = self.batch.appends.last_mut()
             && last.journal == journal
@@ -243,7 +250,8 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
             last.lines.push(line);
             return;
         }
-        let append = Append::new(journal, expected, 1, vec![line]);
+        let mut append = Append::new(journal, expected, 1, vec![line]);
+        append.root = root;
         let append = match row {
             Some(row) => append.row(row),
             None => append,

@@ -44,7 +44,9 @@ pub trait Deletion: Send + Sync + 'static {
         run: RunId,
     ) -> impl Future<Output = Result<Option<Timestamp>, StoreError>> + Send;
 
-    /// Deletes the blobs to which nothing refers any more, and returns their number.
+    /// Deletes the blobs to which nothing refers any more, and returns their number. The first entry of a run refers to one
+    /// ([`Line::blob`](super::Line::blob)), and so does each value of the scopes that begin with
+    /// [`artifact_scopes::REFERRING`](super::artifact_scopes::REFERRING).
     fn drop_blobs(&self) -> impl Future<Output = Result<u64, StoreError>> + Send;
 }
 

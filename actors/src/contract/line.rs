@@ -7,7 +7,7 @@ use super::{
     LineText, StoreError,
     line_text::{AsText, ROOM},
 };
-use crate::vocabulary::{Entry, FORMAT, OLDEST, Timestamp, canonical};
+use crate::vocabulary::{Digest, Entry, FORMAT, OLDEST, Timestamp, canonical};
 
 fn unwritable(error: impl ToString) -> StoreError {
     StoreError::Unwritable {
@@ -52,7 +52,29 @@ impl Line {
     /// # Errors
     /// [`EntryError`], which tells a later program's entry from one that does not read.
     pub fn decode(&self) -> Result<Entry, EntryError> {
-        let entry = serde_json::from_str(&self.text).map_err(|error| self.unread(&error))?;
+        Self::read(&self.text.whole()?)
+    }
+
+    /// The blob to which the entry refers, if there is one: the definition of a run that begins. A store keeps it as long
+    /// as the entry. It is read without the files in the entry.
+    ///
+    /// # Errors
+    /// As [`decode`](Self::decode).
+    pub fn blob(&self) -> Result<Option<Digest>, EntryError> {
+        Ok(Self::read(&self.text.without_files()?)?.blob())
+    }
+
+    /// The hashes of the files that a store keeps beside the entry, as blobs.
+    ///
+    /// # Errors
+    /// [`EntryError::Damaged`].
+    pub fn files(&self) -> Result<Vec<Digest>, EntryError> {
+        let damaged = |reason| EntryError::Damaged { reason };
+        self.text.files().map_err(damaged)
+    }
+
+    fn read(text: &str) -> Result<Entry, EntryError> {
+        let entry = serde_json::from_str(text).map_err(|error| Self::unread(text, &error))?;
         let format = match &entry {
             Entry::RunStarted(start) if start.format < OLDEST => {
                 return Err(EntryError::Older {
@@ -71,11 +93,11 @@ impl Line {
     }
 
     /// Why the text is no entry that this program knows.
-    fn unread(&self, error: &serde_json::Error) -> EntryError {
+    fn unread(text: &str, error: &serde_json::Error) -> EntryError {
         let reason = error.to_string();
         // Well-formed JSON that does not fit comes from a later program: the checksums of stores find what was
         // changed since.
-        let Ok(Value::Object(entry)) = serde_json::from_str(&self.text) else {
+        let Ok(Value::Object(entry)) = serde_json::from_str(text) else {
             return EntryError::Damaged { reason };
         };
         let said = entry

@@ -1,6 +1,7 @@
 //! Texts that are written when somebody reads them.
 
 use std::{
+    borrow::Cow,
     fmt,
     ops::Deref,
     sync::{Arc, OnceLock},
@@ -8,7 +9,11 @@ use std::{
 
 use parking_lot::Mutex;
 
-use crate::vocabulary::{Entry, RunEnd, RunStart, TurnEnd, canonical};
+use super::{
+    EntryError,
+    detached::{self, Attached},
+};
+use crate::vocabulary::{Data, Digest, Entry, RunEnd, RunStart, TurnEnd, canonical};
 
 /// Room for an entry's text while it is written, in bytes. Most entries fit, so that growing does not copy them again
 /// and again.
@@ -24,11 +29,18 @@ pub struct LineText(Text);
 enum Text {
     Written(Box<str>),
     Later(Arc<dyn Later>),
+    /// The form in which a store keeps an entry without its files.
+    Detached(Box<str>),
+    /// An entry with the files that a store keeps beside it.
+    Attached(Arc<Attached>),
 }
 
 /// A text that is written when it is first read.
 pub(crate) trait Later: Send + Sync {
     fn text(&self) -> &str;
+
+    /// Whether files may be in it that a store keeps beside it.
+    fn may_have_files(&self) -> bool;
 }
 
 /// A value whose text nobody has read yet.
@@ -64,12 +76,20 @@ impl<T: AsText> Later for Unread<T> {
             String::from_utf8(text).unwrap_or_default().into()
         })
     }
+
+    fn may_have_files(&self) -> bool {
+        let unwritten = self.what.lock().as_ref().map(AsText::may_have_files);
+        unwritten.unwrap_or_else(|| detached::may_have_files(self.text()))
+    }
 }
 
 /// A value with a text in JSON, which is the same each time that it is asked for.
 pub(crate) trait AsText: Send + Sync {
     /// Appends the text.
     fn write(&self, into: &mut Vec<u8>);
+
+    /// Whether files may be in it that a store keeps beside it. It is told without writing the text.
+    fn may_have_files(&self) -> bool;
 }
 
 /// An entry always has a form as JSON: the keys of all its maps are texts, and a result is in it as JSON.
@@ -77,15 +97,33 @@ impl AsText for Entry {
     fn write(&self, into: &mut Vec<u8>) {
         let _ = canonical::write_as_given(self, into);
     }
+
+    fn may_have_files(&self) -> bool {
+        match self {
+            Self::RunStarted(start) => start.input.has_files_apart(),
+            Self::TurnStarted(turn) => turn.message.has_files_apart(),
+            Self::TurnEnded(end) => end.messages.iter().any(|said| said.has_files_apart()),
+            Self::LegStarted { messages, .. } => messages.iter().any(|said| said.has_files_apart()),
+            Self::Heard { message, .. } => message.has_files_apart(),
+            Self::CallAnswered { result, .. } => result.attachments.iter().any(Data::is_kept_apart),
+            Self::Completed { result, .. } => detached::may_have_files(result.get()),
+            _ => false,
+        }
+    }
 }
 
 macro_rules! shared_entries {
-    ($($content:ty: $name:literal;)*) => {$(
+    ($($content:ty: $name:literal, $entry:ident => $has_files:expr;)*) => {$(
         impl AsText for Arc<$content> {
             fn write(&self, into: &mut Vec<u8>) {
                 into.extend_from_slice(concat!("{\"", $name, "\":").as_bytes());
                 let _ = canonical::write_as_given(&**self, into);
                 into.push(b'}');
+            }
+
+            fn may_have_files(&self) -> bool {
+                let $entry = self;
+                $has_files
             }
         }
     )*};
@@ -93,9 +131,9 @@ macro_rules! shared_entries {
 
 // Entries that share their content with a run or its session.
 shared_entries! {
-    RunStart: "run_started";
-    RunEnd: "run_ended";
-    TurnEnd: "turn_ended";
+    RunStart: "run_started", start => start.input.has_files_apart();
+    RunEnd: "run_ended", _end => false;
+    TurnEnd: "turn_ended", end => end.messages.iter().any(|said| said.has_files_apart());
 }
 
 impl LineText {
@@ -103,11 +141,82 @@ impl LineText {
     pub(crate) fn of(what: impl AsText + 'static) -> Self {
         Unread::new(what).into()
     }
-}
 
-impl<L: Later + 'static> From<Arc<L>> for LineText {
-    fn from(later: Arc<L>) -> Self {
-        Self(Text::Later(later))
+    /// The text with these files, which a store keeps beside it.
+    pub(super) fn attached(attached: Attached) -> Self {
+        Self(Text::Attached(Arc::new(attached)))
+    }
+
+    /// Detaches the files in it, unless they are. Returns them.
+    pub(super) fn detach(&mut self) -> Vec<(Digest, Arc<[u8]>)> {
+        let found;
+        let attached = match &self.0 {
+            Text::Detached(_) => None,
+            Text::Attached(attached) => Some(&**attached),
+            Text::Later(later) if !later.may_have_files() => None,
+            Text::Written(_) | Text::Later(_) => {
+                found = Attached::find(self);
+                found.as_ref()
+            }
+        };
+        let Some(attached) = attached else {
+            return Vec::new();
+        };
+        let (files, text) = (attached.files(), attached.detached());
+        self.0 = Text::Detached(text);
+        files
+    }
+
+    /// Whether it is an entry's form without its files.
+    pub(super) fn is_detached(&self) -> bool {
+        match &self.0 {
+            Text::Detached(_) => true,
+            Text::Written(text) => detached::is_detached(text),
+            Text::Later(_) | Text::Attached(_) => false,
+        }
+    }
+
+    /// The text with its files. It is not kept: only an entry's reader needs it.
+    pub(super) fn whole(&self) -> Result<Cow<'_, str>, EntryError> {
+        match &self.0 {
+            Text::Attached(attached) => Ok(attached.write().into()),
+            _ if self.is_detached() => Err(EntryError::Damaged {
+                reason: "its files are not with it: `StoreHandle` reads an entry with its files"
+                    .to_owned(),
+            }),
+            _ => Ok(Cow::Borrowed(self)),
+        }
+    }
+
+    /// The text without the files that a store keeps beside it.
+    pub(super) fn without_files(&self) -> Result<Cow<'_, str>, EntryError> {
+        match &self.0 {
+            Text::Attached(attached) => Ok(attached.entry().into()),
+            _ if self.is_detached() => {
+                let read = detached::Detached::read(self);
+                let read = read.map_err(|reason| EntryError::Damaged { reason })?;
+                Ok(read.entry.get().into())
+            }
+            _ => Ok(Cow::Borrowed(self)),
+        }
+    }
+
+    /// The hashes of the files that a store keeps beside it.
+    pub(super) fn files(&self) -> Result<Vec<Digest>, String> {
+        match &self.0 {
+            Text::Attached(attached) => Ok(attached.files().into_iter().map(|it| it.0).collect()),
+            _ if self.is_detached() => Ok(detached::Detached::read(self)?.hashes()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// The length of the text in bytes, with its files.
+    #[allow(clippy::len_without_is_empty, reason = "no entry has an empty text")]
+    pub fn len(&self) -> usize {
+        match &self.0 {
+            Text::Attached(attached) => attached.len(),
+            _ => str::len(self),
+        }
     }
 }
 
@@ -116,9 +225,16 @@ impl Deref for LineText {
 
     fn deref(&self) -> &str {
         match &self.0 {
-            Text::Written(text) => text,
+            Text::Written(text) | Text::Detached(text) => text,
             Text::Later(later) => later.text(),
+            Text::Attached(attached) => attached.text(),
         }
+    }
+}
+
+impl<L: Later + 'static> From<Arc<L>> for LineText {
+    fn from(later: Arc<L>) -> Self {
+        Self(Text::Later(later))
     }
 }
 

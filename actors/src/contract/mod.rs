@@ -13,6 +13,7 @@ mod clock;
 mod copying;
 mod credential;
 mod deletion;
+mod detached;
 mod dyn_parts;
 mod embedder;
 mod entropy;
@@ -53,6 +54,7 @@ pub(crate) use copying::check_finished;
 pub use copying::{Copied, CopyError, copy_store};
 pub use credential::Credential;
 pub use deletion::{DELETIONS_KNOWN, Deleted, Deletion, Expiry};
+pub(crate) use detached::{keep_files, may_have_files};
 pub use dyn_parts::{DynDeletion, DynMembership};
 pub use embedder::{
     Embedder, EmbedderHandle, Embedding, EmbeddingKind, EmbeddingPurpose, EmbeddingSpace,

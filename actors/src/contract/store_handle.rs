@@ -5,14 +5,16 @@ use std::{fmt, sync::Arc};
 use super::{
     Batch, BoxFuture, Claim, Committed, DynDeletion, DynMembership, Index, Inventory, Journals,
     MailboxItem, Mailboxes, Notice, RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot,
-    StateValue, Store, StoreError, StoredLine, TreeLine, store_methods::with_store_methods,
+    StateValue, Store, StoreError, StoredLine, TreeLine, detached::FilesApart,
+    store_methods::with_store_methods,
 };
 use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
 /// The most entries of a journal that are read at once.
 const PAGE: usize = 4096;
 
-/// A store of any kind. Cloning shares it.
+/// A store of any kind. Cloning shares it. The store keeps the bytes of a long file once, however many entries hold it; an
+/// entry that is read here has its files.
 #[derive(Clone)]
 pub struct StoreHandle(Arc<dyn DynStore>);
 
@@ -167,7 +169,7 @@ with_store_methods!(erased);
 impl StoreHandle {
     /// Keeps a store.
     pub fn new(store: impl Store) -> Self {
-        Self(Arc::new(store))
+        Self(Arc::new(FilesApart(Arc::new(store))))
     }
 
     /// See [`Store::close`].

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{call_identity::CallIdentity, operation::End};
 use crate::{
-    contract::{AsText, LineText, Unread},
+    contract::{AsText, LineText, Unread, may_have_files},
     vocabulary::{CallReport, ErrorKind, OperationError, OperationId, Spent, canonical, charge},
 };
 
@@ -19,9 +19,10 @@ pub struct Kept(Arc<dyn Headless>);
 opaque!(Kept);
 
 impl Kept {
-    /// Keeps this copy, which always has a form as JSON: the keys of its maps are texts.
-    pub fn of(result: impl Serialize + Send + Sync + 'static) -> Self {
-        let (head, result) = (None, Copied(result));
+    /// Keeps this copy, which always has a form as JSON: the keys of its maps are texts. It is told with it whether it has
+    /// files that a store keeps beside it.
+    pub(crate) fn of(result: impl Serialize + Send + Sync + 'static, has_files: bool) -> Self {
+        let (head, result) = (None, Copied { result, has_files });
         Self(Unread::new(Completed { head, result }))
     }
 }
@@ -38,11 +39,18 @@ impl<R: AsText + 'static> Headless for Unread<Completed<R>> {
     }
 }
 
-struct Copied<T>(T);
+struct Copied<T> {
+    result: T,
+    has_files: bool,
+}
 
 impl<T: Serialize + Send + Sync> AsText for Copied<T> {
+    fn may_have_files(&self) -> bool {
+        self.has_files
+    }
+
     fn write(&self, into: &mut Vec<u8>) {
-        let _ = write_or_refuse(into, |into| write_end(Ok(&self.0), into));
+        let _ = write_or_refuse(into, |into| write_end(Ok(&self.result), into));
     }
 }
 
@@ -96,12 +104,20 @@ pub(super) fn record(head: Head, end: &mut End) -> (LineText, Result<(), Operati
 
 /// A result as JSON.
 impl AsText for Vec<u8> {
+    fn may_have_files(&self) -> bool {
+        std::str::from_utf8(self).is_ok_and(may_have_files)
+    }
+
     fn write(&self, into: &mut Vec<u8>) {
         into.extend_from_slice(self);
     }
 }
 
 impl<R: AsText> AsText for Completed<R> {
+    fn may_have_files(&self) -> bool {
+        self.result.may_have_files()
+    }
+
     fn write(&self, into: &mut Vec<u8>) {
         let Some((op, identity, spent, call)) = &self.head else {
             return;
@@ -185,7 +201,7 @@ mod tests {
                 call: call.clone().map(Box::new),
                 asked_by,
             };
-            for kept in [None, Some(Kept::of("a \"b\" ü"))] {
+            for kept in [None, Some(Kept::of("a \"b\" ü", false))] {
                 let identity = CallIdentity {
                     kind: "tool".into(),
                     name: name.into(),

@@ -260,7 +260,8 @@ impl JournalWriter {
         }
         let lines = std::mem::take(&mut self.pending);
         let expected = self.next - lines.len() as u64;
-        let mut append = Append::new(self.row.run, expected, self.epoch(), lines);
+        let mut append =
+            Append::new(self.row.run, expected, self.epoch(), lines).root(self.row.root);
         if std::mem::take(&mut self.row_changed) {
             let now = self.ports.clock().now();
             Arc::make_mut(&mut self.row).updated_at = now;

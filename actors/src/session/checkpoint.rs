@@ -1,7 +1,7 @@
 //! A session's checkpoint: `bincode`, behind a header that tells a foreign, old or damaged one.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::Arc,
 };
 
@@ -13,18 +13,20 @@ use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older checkpoints are dropped and rebuilt.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 /// The least growth, in entries, before a session gets a new checkpoint: the entries of two turns.
 const LEAST: u64 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
 /// The largest checkpoint that is read, in bytes.
 const LIMIT: usize = 256 << 20;
 
-/// Plain structs only: `bincode` cannot carry self-describing data.
-#[derive(Serialize, Deserialize)]
-struct Checkpoint {
+/// A checkpoint that was read. The store has the files in its messages as blobs. They are plain structs only: `bincode`
+/// cannot carry self-describing data.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Checkpoint {
     entries: u64,
     messages: Vec<Arc<Message>>,
+    files: Vec<FileApart>,
     active_agent: Option<String>,
     turns: BTreeMap<String, KnownTurn>,
     owner: Option<String>,
@@ -35,11 +37,44 @@ struct Checkpoint {
     titles: Vec<String>,
 }
 
-/// The bytes of a checkpoint; `None` when there is nothing worth keeping.
+/// A file that a message is without.
+#[derive(Debug, Serialize, Deserialize)]
+struct FileApart {
+    /// The place of the message in the conversation.
+    message: usize,
+    /// The place among the files of the message.
+    place: usize,
+    content: Digest,
+}
+
+/// The same messages without the files that a store has as blobs, and what they are without.
+fn without_files(mut messages: Vec<Arc<Message>>) -> (Vec<Arc<Message>>, Vec<FileApart>) {
+    let mut files = Vec::new();
+    for (number, message) in messages.iter_mut().enumerate() {
+        if !message.has_files_apart() {
+            continue;
+        }
+        for (place, file) in Arc::make_mut(message).files_mut().enumerate() {
+            if let Some(content) = file.bytes_apart() {
+                file.put_back(&[]);
+                files.push(FileApart {
+                    message: number,
+                    place,
+                    content: Digest::of(&content),
+                });
+            }
+        }
+    }
+    (messages, files)
+}
+
+/// The bytes of a checkpoint; `None` when there is nothing worth keeping. It refers to the files in the conversation.
 pub fn encode_checkpoint(fold: &SessionFold) -> Option<Vec<u8>> {
+    let (messages, files) = without_files(fold.transcript.messages());
     let checkpoint = Checkpoint {
         entries: fold.entries,
-        messages: fold.transcript.messages(),
+        messages,
+        files,
         active_agent: fold.active_agent.clone(),
         turns: fold.turns.clone(),
         owner: fold.owner.clone(),
@@ -68,9 +103,9 @@ pub(crate) fn checkpoint_is_due(kept: u64, entries: u64) -> bool {
     entries.saturating_sub(kept) >= LEAST.max(entries / 2)
 }
 
-/// The fold of a checkpoint. `None` for a checkpoint that is damaged, foreign or of another format:
-/// it is only rebuilt, since the journal has everything.
-pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
+/// Reads a checkpoint. `None` for one that is damaged, foreign or of another format: it is only rebuilt, since the journal
+/// has everything.
+pub fn decode_checkpoint(bytes: &[u8]) -> Option<Checkpoint> {
     let (header, body) = bytes.split_at_checked(HEADER)?;
     let (magic, rest) = header.split_at(MAGIC.len());
     let (format, rest) = rest.split_at(4);
@@ -85,34 +120,48 @@ pub fn decode_checkpoint(bytes: &[u8]) -> Option<SessionFold> {
     let config = config::standard().with_limit::<LIMIT>();
     let (checkpoint, read): (Checkpoint, usize) =
         bincode::serde::decode_from_slice(body, config).ok()?;
-    if read != body.len() {
-        return None;
+    (read == body.len()).then_some(checkpoint)
+}
+
+impl Checkpoint {
+    /// The hashes of the files in its messages.
+    pub fn files(&self) -> BTreeSet<Digest> {
+        self.files.iter().map(|file| file.content).collect()
     }
-    let Checkpoint {
-        entries,
-        messages,
-        active_agent,
-        turns,
-        owner,
-        open,
-        origin,
-        aside,
-        spent,
-        titles,
-    } = checkpoint;
-    let transcript = messages.into_iter().collect();
-    Some(SessionFold {
-        entries,
-        transcript,
-        active_agent,
-        turns,
-        owner,
-        open,
-        origin,
-        aside,
-        spent,
-        titles,
-    })
+
+    /// The fold, with these files in its messages. `None` where one of them is missing: the journal has everything.
+    pub fn fold(self, contents: &HashMap<Digest, Arc<[u8]>>) -> Option<SessionFold> {
+        let Self {
+            entries,
+            mut messages,
+            files,
+            active_agent,
+            turns,
+            owner,
+            open,
+            origin,
+            aside,
+            spent,
+            titles,
+        } = self;
+        for file in files {
+            let message = Arc::make_mut(messages.get_mut(file.message)?);
+            let data = message.files_mut().nth(file.place)?;
+            data.put_back(contents.get(&file.content)?);
+        }
+        Some(SessionFold {
+            entries,
+            transcript: messages.into_iter().collect(),
+            active_agent,
+            turns,
+            owner,
+            open,
+            origin,
+            aside,
+            spent,
+            titles,
+        })
+    }
 }
 
 #[cfg(test)]
@@ -160,13 +209,39 @@ mod tests {
         fold
     }
 
+    fn read(bytes: &[u8]) -> Option<SessionFold> {
+        decode_checkpoint(bytes)?.fold(&HashMap::new())
+    }
+
     #[test]
     fn a_checkpoint_that_was_saved_reads_back() {
         let fold = full();
-        assert_eq!(
-            decode_checkpoint(&encode_checkpoint(&fold).unwrap()).unwrap(),
-            fold
-        );
+        assert_eq!(read(&encode_checkpoint(&fold).unwrap()).unwrap(), fold);
+    }
+
+    #[test]
+    fn a_checkpoint_refers_to_the_files_that_the_store_has() {
+        let (large, other) = (vec![7; 1 << 20], vec![8; 1 << 20]);
+        let file = |bytes: &[u8]| Data::from_bytes("a.png", bytes).unwrap();
+        let call = ToolCall::new("c", "draw", "{}");
+        let mut result = ToolResult::new(&call, ToolStatus::Success, "drawn");
+        result.attachments = vec![file(&other), file(b"small"), file(&large)];
+        let said = Message::user("see")
+            .attach(file(&large))
+            .attach(file(b"small"));
+        let mut fold = full();
+        let messages = vec![Arc::new(said), Arc::new(Message::results([result]))];
+        let end = TurnEnd::new(RunId::from_random(1), "desk", messages);
+        fold.add(Entry::TurnEnded(Box::new(end)));
+        let bytes = encode_checkpoint(&fold).unwrap();
+        assert!(bytes.len() < 4 << 10, "{} bytes", bytes.len());
+        let checkpoint = decode_checkpoint(&bytes).unwrap();
+        let contents = [large, other].map(|bytes| (Digest::of(&bytes), Arc::from(bytes)));
+        assert_eq!(checkpoint.files(), contents.iter().map(|it| it.0).collect());
+        let mut contents = HashMap::from(contents);
+        assert_eq!(checkpoint.fold(&contents).unwrap(), fold);
+        contents.retain(|hash, _| *hash != Digest::of(&[8; 1 << 20]));
+        assert_eq!(decode_checkpoint(&bytes).unwrap().fold(&contents), None);
     }
 
     #[test]
@@ -194,13 +269,13 @@ mod tests {
     fn a_damaged_truncated_or_aged_checkpoint_is_dropped_and_never_misread() {
         let bytes = encode_checkpoint(&full()).unwrap();
         for at in 0..bytes.len() {
-            assert_eq!(decode_checkpoint(&bytes[..at]), None, "truncated at {at}");
+            assert_eq!(read(&bytes[..at]), None, "truncated at {at}");
             let mut flipped = bytes.clone();
             flipped[at] ^= 1 << (at % 8);
-            assert_eq!(decode_checkpoint(&flipped), None, "flipped at {at}");
+            assert_eq!(read(&flipped), None, "flipped at {at}");
         }
         let mut longer = bytes.clone();
         longer.push(0);
-        assert_eq!(decode_checkpoint(&longer), None);
+        assert_eq!(read(&longer), None);
     }
 }

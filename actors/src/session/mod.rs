@@ -10,7 +10,7 @@ mod turn;
 mod turn_queue;
 
 pub(crate) use checkpoint::checkpoint_is_due;
-pub use checkpoint::{decode_checkpoint, encode_checkpoint};
+pub use checkpoint::{Checkpoint, decode_checkpoint, encode_checkpoint};
 pub use fold::{KnownTurn, SessionFold};
 pub use log::{LoggedTurn, SessionLog};
 pub use turn::Turn;

@@ -130,7 +130,54 @@ impl Data {
     }
 }
 
+impl Data {
+    /// The most characters of base64 that stand in an entry. The bytes of a longer file are kept beside it.
+    pub(crate) const MAX_INLINE: usize = 4 << 10;
+
+    /// Whether a store keeps its bytes beside the entries that hold it.
+    pub(crate) fn is_kept_apart(&self) -> bool {
+        matches!(&self.source, DataSource::Base64(text) if text.len() > Self::MAX_INLINE)
+    }
+
+    /// The bytes that a store keeps beside the entries. `None` for what stays in them: little, an address, and base64 that
+    /// could not be written again as it is.
+    pub(crate) fn bytes_apart(&self) -> Option<Vec<u8>> {
+        match &self.source {
+            DataSource::Base64(text) if self.is_kept_apart() => BASE64.decode(text).ok(),
+            _ => None,
+        }
+    }
+
+    /// Gives it back the bytes that were kept apart.
+    pub(crate) fn put_back(&mut self, bytes: &[u8]) {
+        self.source = DataSource::Base64(BASE64.encode(bytes));
+    }
+}
+
 impl Message {
+    /// The files in it, those of tool results among them.
+    pub(crate) fn files(&self) -> impl Iterator<Item = &Data> {
+        self.parts.iter().flat_map(|part| match part {
+            Part::Data(data) => std::slice::from_ref(data),
+            Part::ToolResult(result) => &result.attachments,
+            _ => &[],
+        })
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn files_mut(&mut self) -> impl Iterator<Item = &mut Data> {
+        self.parts.iter_mut().flat_map(|part| match part {
+            Part::Data(data) => std::slice::from_mut(data),
+            Part::ToolResult(result) => &mut result.attachments,
+            _ => &mut [],
+        })
+    }
+
+    /// Whether a store keeps the bytes of a file in it beside the entries that hold it.
+    pub(crate) fn has_files_apart(&self) -> bool {
+        self.files().any(Data::is_kept_apart)
+    }
+
     /// The same message with this file behind what it says.
     ///
     /// ```

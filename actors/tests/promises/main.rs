@@ -73,6 +73,7 @@ mod owners;
 mod ownership;
 mod panics;
 mod parent_policy;
+mod pictures;
 mod poison;
 mod posted_turns;
 mod questions;

@@ -12,7 +12,7 @@ use ghostlight_actors::{
     actor::{Run, System, SystemOptions},
     contract::{
         Batch, Claim, Committed, DynStore, Entropy, MailboxItem, RunFilter, RunRow, StoreError,
-        StoreWrapper, StoredLine, SystemClock, SystemEntropy,
+        StoreHandle, StoreWrapper, StoredLine, SystemClock, SystemEntropy,
     },
     run::{Agent, Registry},
     session::Turn,
@@ -113,7 +113,8 @@ impl Stage {
     }
 
     pub(crate) async fn entries(&self, run: RunId) -> Vec<Entry> {
-        let lines = self.store.read(JournalId::Run(run), 0, 10_000).await;
+        let store = StoreHandle::new(self.store.clone());
+        let lines = store.read(JournalId::Run(run), 0, 10_000).await;
         let lines = lines.unwrap().into_iter();
         lines.map(|stored| stored.line.decode().unwrap()).collect()
     }

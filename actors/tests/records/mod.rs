@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use futures_util::FutureExt;
 use ghostlight_actors::{
     actor::recording,
-    contract::{DynStore, RunFilter, RunStatus, StoreHandle},
+    contract::{RunFilter, RunStatus, StoreHandle},
     run::{Registry, replay},
     session::SessionFold,
     testing::{InMemoryStore, check_transcript},
@@ -15,7 +15,7 @@ use ghostlight_actors::{
 /// The conversations that sessions keep are ones that every provider takes. The model of a
 /// test refuses others by itself.
 pub(crate) fn check_conversations(store: &InMemoryStore) {
-    let disk = store.another_process();
+    let disk = StoreHandle::new(store.another_process());
     let rows = disk.runs(RunFilter::default()).now_or_never();
     let rows = rows.unwrap().unwrap();
     let sessions: BTreeSet<_> = rows.into_iter().filter_map(|row| row.session).collect();

@@ -10,7 +10,7 @@ use ghostlight_actors::{
     contract::{
         Append, Batch, Claim, Committed, Line, MailboxItem, RunRow, StateWrite, StoreError,
     },
-    vocabulary::{Digest, Entry, JournalId, RunId},
+    vocabulary::{Digest, JournalId, RunId},
 };
 
 use crate::{chain, node};
@@ -318,8 +318,7 @@ impl<'r> Group<'r> {
         for line in &append.lines {
             if head.entries == 0 && matches!(append.journal, JournalId::Run(_)) {
                 head.beyond_end = true;
-                let first = line.decode().ok();
-                head.definition = first.as_ref().and_then(Entry::blob);
+                head.definition = line.blob().ok().flatten();
             }
             self.tail.position += 1;
             let (position, sequence) = (self.tail.position, head.entries);

@@ -2,7 +2,7 @@
 
 use ghostlight_actors::{
     contract::Line,
-    vocabulary::{Digest, Entry, RunId, Timestamp},
+    vocabulary::{Digest, RunId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -48,8 +48,7 @@ pub(super) fn check(connection: &Connection, everything: bool) -> Result<(), Fau
 /// a later version of the program may write it differently.
 fn definition_of(first: &str) -> Option<Digest> {
     let (at, text) = (Timestamp::default(), first.into());
-    let entry = Line { at, text }.decode().ok()?;
-    Entry::blob(&entry)
+    Line { at, text }.blob().ok()?
 }
 
 /// Distinguishes a run that never existed from a run whose row is missing.

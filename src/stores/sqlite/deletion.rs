@@ -7,8 +7,8 @@
 //! it: that row then names the commits that it stands for, and says that they have no entries.
 
 use ghostlight_actors::{
-    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
-    vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, Line, RunRow, artifact_scopes},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -144,7 +144,7 @@ impl Step<'_> {
         self.go_on_with_all()
     }
 
-    fn delete_scopes(&self, scopes: [String; 3]) -> Result<(), Fault> {
+    fn delete_scopes(&self, scopes: [String; 4]) -> Result<(), Fault> {
         let mut delete = self
             .connection
             .prepare_cached("DELETE FROM state WHERE scope = ?1")?;
@@ -511,8 +511,9 @@ fn keep_unreferred(
 }
 
 fn forget_used(body: &str, unused: &mut Vec<Digest>) {
-    match serde_json::from_str::<Entry>(body) {
-        Ok(entry) => unused.retain(|digest| entry.blob() != Some(*digest)),
+    let (at, text) = (Timestamp::default(), body.into());
+    match (Line { at, text }).blob() {
+        Ok(used) => unused.retain(|digest| used != Some(*digest)),
         // An entry of a later format may refer to any of them.
         Err(_) => unused.clear(),
     }

@@ -17,7 +17,7 @@ use crate::{
         loaded::{LoadedSession, RecoveredSession},
         shared::TeamEntry,
     },
-    contract::{Append, Batch, Line, StoreError},
+    contract::{Append, Batch, Line, StoreError, keep_files},
     run::{Loaded, OnCommitted, Ports, row_of},
     session::{SessionFold, Turn, TurnDecision, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
@@ -409,12 +409,15 @@ impl AgentState {
         if checkpoint_is_due(kept.load(Ordering::Acquire), fold.entries)
             && let Some(bytes) = encode_checkpoint(fold)
         {
-            let entries = fold.entries;
+            let (entries, messages) = (fold.entries, fold.transcript.messages());
             self.loads.spawn(async move {
-                match store
-                    .put_checkpoint(SessionId::clone(&id), Some(bytes))
-                    .await
-                {
+                let put = async {
+                    keep_files(&store, &id, &messages).await?;
+                    store
+                        .put_checkpoint(SessionId::clone(&id), Some(bytes))
+                        .await
+                };
+                match put.await {
                     Ok(()) => kept.store(entries, Ordering::Release),
                     Err(error) => tracing::debug!(%error, "the checkpoint was not kept"),
                 }

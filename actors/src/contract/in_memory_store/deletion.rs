@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     contract::{Deleted, Expiry, RunRow, StoreError, artifact_scopes},
-    vocabulary::{Digest, Entry, JournalId, RunId, SessionId, Timestamp},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 impl Memory {
@@ -130,10 +130,10 @@ impl Memory {
             .journals
             .values()
             .filter_map(|journal| journal.lines.first());
-        let entries: Result<Vec<Entry>, _> = first.map(|stored| stored.line.decode()).collect();
+        let used: Result<Vec<Option<Digest>>, _> = first.map(|stored| stored.line.blob()).collect();
         // An unreadable entry of a later version may refer to any blob.
-        let Ok(entries) = entries else { return 0 };
-        let mut used: HashSet<Digest> = entries.iter().filter_map(Entry::blob).collect();
+        let Ok(used) = used else { return 0 };
+        let mut used: HashSet<Digest> = used.into_iter().flatten().collect();
         let referring = self.scopes.range(artifact_scopes::REFERRING.to_owned()..);
         let referring =
             referring.take_while(|(scope, _)| scope.starts_with(artifact_scopes::REFERRING));

@@ -210,6 +210,7 @@ impl Memory {
             epoch,
             lines,
             row,
+            root: _,
         } = append;
         let makes = expected == 0 && epoch == 1;
         let makes = makes && (row.is_some() || matches!(id, JournalId::Session(_)));

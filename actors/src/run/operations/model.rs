@@ -59,7 +59,9 @@ impl Operation for CallModel {
     }
 
     fn kept(response: &ModelResponse) -> Option<Kept> {
-        Some(Kept::of(response.clone()))
+        let mut said = response.steering.iter().chain([&*response.message]);
+        let has_files = said.any(Message::has_files_apart);
+        Some(Kept::of(response.clone(), has_files))
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {

@@ -16,7 +16,7 @@ use crate::{
     },
     safety,
     vocabulary::{
-        AnsweredBy, Approved, Begun, CallReport, Cause, Continued, Digest, Effect, ErrorKind,
+        AnsweredBy, Approved, Begun, CallReport, Cause, Continued, Data, Digest, Effect, ErrorKind,
         InDoubt, OperationError, OperationId, Question, QuestionKind, Resource, Spent, ToolCall,
         ToolDefinition, ToolResult, ToolStatus,
     },
@@ -82,7 +82,8 @@ impl Operation for CallTool {
     }
 
     fn kept(result: &ToolResult) -> Option<Kept> {
-        Some(Kept::of(result.clone()))
+        let has_files = result.attachments.iter().any(Data::is_kept_apart);
+        Some(Kept::of(result.clone(), has_files))
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ToolResult> {

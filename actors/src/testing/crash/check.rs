@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     contract::StoredLine,
-    session::{SessionFold, decode_checkpoint},
+    session::SessionFold,
     testing::check_transcript,
     vocabulary::{
         Begun, Effect, Entry, ErrorKind, Event, OperationError, OperationId, RunId, ToolStatus,
@@ -239,12 +239,11 @@ fn check_session(life: &Life, faults: &mut Vec<String>) -> SessionFold {
             "no provider takes the session's conversation: {breach}"
         ));
     }
-    let checkpoint = life.checkpoint.as_deref().and_then(decode_checkpoint);
-    if let Some(checkpoint) = checkpoint {
+    if let Some(checkpoint) = &life.checkpoint {
         let entries = usize::try_from(checkpoint.entries).unwrap_or(usize::MAX);
         let mut expected = SessionFold::default();
         let lines = &life.session[..entries.min(life.session.len())];
-        if expected.extend(lines, "crash").is_ok() && expected != checkpoint {
+        if expected.extend(lines, "crash").is_ok() && expected != *checkpoint {
             faults.push("the checkpoint differs from what it was made from".to_owned());
         }
     }

@@ -9,12 +9,13 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::CrashOptions;
 use crate::{
-    actor::{Run, System, SystemError, recording},
+    actor::{Run, System, SystemError, from_checkpoint, recording},
     contract::{
         Clock, DynStore, MailboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, StoreHandle,
         StoredLine, SystemClock, Ticket,
     },
     run::{Registry, replay},
+    session::SessionFold,
     testing::{EffectLog, Fault, FaultyStore, InMemoryStore, Scenario, effect_log::LoggedEffect},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},
 };
@@ -34,7 +35,7 @@ pub(super) struct Life {
     pub(super) journals: Journals,
     pub(super) rows: Vec<RunRow>,
     pub(super) session: Vec<StoredLine>,
-    pub(super) checkpoint: Option<Vec<u8>>,
+    pub(super) checkpoint: Option<SessionFold>,
     /// The events of each turn's tree.
     pub(super) events: Vec<Vec<EventRecord>>,
     pub(super) effects: Vec<LoggedEffect>,
@@ -146,11 +147,10 @@ pub(super) async fn live_through(
     if let Some(code) = code.filter(|_| is_replayed) {
         life.unfaithful = replayed(&memory, &life.rows, &code.registry).await;
     }
-    life.session = memory
-        .read(journal, 0, usize::MAX)
-        .await
-        .unwrap_or_default();
-    life.checkpoint = memory.checkpoint(session).await.ok().flatten();
+    let store = StoreHandle::new(memory.clone());
+    let lines = store.read(journal, 0, usize::MAX).await;
+    life.session = lines.unwrap_or_default();
+    life.checkpoint = from_checkpoint(&store, &session).await;
     life.effects = log.effects();
     life
 }
@@ -334,8 +334,9 @@ async fn rows(memory: &InMemoryStore) -> Vec<RunRow> {
 
 async fn journals(memory: &InMemoryStore) -> Journals {
     let mut journals = Journals::new();
+    let store = StoreHandle::new(memory.clone());
     for row in rows(memory).await {
-        let lines = memory.read(JournalId::Run(row.run), 0, usize::MAX).await;
+        let lines = store.read(JournalId::Run(row.run), 0, usize::MAX).await;
         journals.insert(row.run, lines.unwrap_or_default());
     }
     journals

@@ -58,8 +58,9 @@ pub(super) fn check(simulation: &Simulation, world: &World) {
 fn records(world: &World) -> Records {
     let runs = world.disk.runs(RunFilter::default());
     let rows = runs.now_or_never().and_then(Result::ok).unwrap_or_default();
+    let journals = world.journals();
     let record = |row: RunRow| {
-        let lines = world.disk.read(JournalId::Run(row.run), 0, usize::MAX);
+        let lines = journals.read(JournalId::Run(row.run), 0, usize::MAX);
         let lines = lines
             .now_or_never()
             .and_then(Result::ok)
@@ -438,9 +439,8 @@ fn check_sessions(
             team: simulation.scenario.team.as_str().into(),
             key: format!("session-{number}").into(),
         };
-        let lines = world
-            .disk
-            .read(JournalId::Session(session.clone()), 0, usize::MAX);
+        let journals = world.journals();
+        let lines = journals.read(JournalId::Session(session.clone()), 0, usize::MAX);
         let lines = lines
             .now_or_never()
             .and_then(Result::ok)
@@ -519,7 +519,8 @@ fn replay(root: RunId, world: &World) -> Vec<EventRecord> {
     loop {
         let mut observer = Observer::new();
         let mut next = None;
-        let lines = world.disk.read_tree(root, 0, usize::MAX).now_or_never();
+        let journals = world.journals();
+        let lines = journals.read_tree(root, 0, usize::MAX).now_or_never();
         for line in lines.and_then(Result::ok).unwrap_or_default() {
             if !observer.knows(line.run)
                 && let Some(Ok(Some(row))) = world.disk.run(line.run).now_or_never()

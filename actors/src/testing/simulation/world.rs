@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{Faults, chance::Chance};
 use crate::{
-    contract::{Clock, DynStore},
+    contract::{Clock, StoreHandle},
     testing::{InMemoryStore, SimulatedClock},
     vocabulary::{Begun, Effect, Entry, EventRecord, JournalId, OperationId, RunId, Timestamp},
 };
@@ -89,6 +89,11 @@ impl World {
         }
     }
 
+    /// The disk as the engine reads it: entries with their files.
+    pub(super) fn journals(&self) -> StoreHandle {
+        StoreHandle::new(self.disk.clone())
+    }
+
     /// Adds a line to the story of this seed.
     pub(super) fn tell(&self, line: std::fmt::Arguments<'_>) {
         let mut ledger = self.ledger.lock();
@@ -133,7 +138,8 @@ impl World {
 
     /// The entries of a run that are on the disk, and when they were written.
     fn entries(&self, run: RunId) -> Vec<(Timestamp, Entry)> {
-        let read = self.disk.read(JournalId::Run(run), 0, usize::MAX);
+        let disk = self.journals();
+        let read = disk.read(JournalId::Run(run), 0, usize::MAX);
         let lines = read.now_or_never().and_then(Result::ok).unwrap_or_default();
         let entries = lines
             .iter()

@@ -444,6 +444,8 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
         let scope = format!("session:{}", session(key));
         both.writes
             .extend(artifact_writes(&scope, &info, Expected::Any));
+        both.writes
+            .push(artifact_scopes::file_row(&scope, info.content));
         both.writes.push(StateWrite {
             scope,
             key: "k".to_owned(),
