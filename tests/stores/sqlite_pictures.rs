@@ -169,3 +169,20 @@ async fn a_session_of_many_pictures_goes_on_in_the_memory_of_few_requests() {
         );
     }
 }
+
+#[tokio::test]
+async fn a_picture_that_is_missing_in_a_file_is_found() {
+    let folder = Folder::new();
+    let path = folder.store();
+    let system = start(&path).await;
+    show(&system, 0..1).await;
+    system.stop().await.unwrap();
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let gone = "DELETE FROM blobs WHERE length(bytes) = 1000000";
+    assert_eq!(file.execute(gone, []).unwrap(), 1);
+    drop(file);
+    let store = SqliteStore::open(&path).unwrap();
+    let told = store.verify().await.unwrap_err();
+    assert!(told.to_string().contains("lacks its file"), "{told}");
+    store.close().await.unwrap();
+}

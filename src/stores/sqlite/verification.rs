@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use ghostlight_actors::vocabulary::Digest;
+use ghostlight_actors::{
+    contract::Line,
+    vocabulary::{Digest, Timestamp},
+};
 use rusqlite::{Connection, Row};
 
 use super::{
@@ -18,8 +21,8 @@ use super::{
 pub(super) fn verify(connection: &Connection) -> Result<Verified, Fault> {
     opening::check_pages(connection)?;
     absence::check(connection, true)?;
-    let keys = journals(connection)?;
-    let entries = Entries::check(connection, keys)?;
+    let journals = journals(connection)?;
+    let entries = Entries::check(connection, journals)?;
     each(
         connection,
         &format!("SELECT {} FROM runs", rows::RUN_COLUMNS),
@@ -66,24 +69,39 @@ fn each(
     Ok(())
 }
 
-fn journals(connection: &Connection) -> Result<HashMap<i64, String>, Fault> {
-    let mut keys = HashMap::new();
+/// A journal of the file.
+struct Journal {
+    /// The key that it had when its first entry was hashed.
+    key: String,
+    root: Option<i64>,
+    /// Whether it is being deleted.
+    is_doomed: bool,
+}
+
+fn journals(connection: &Connection) -> Result<HashMap<i64, Journal>, Fault> {
+    let mut journals = HashMap::new();
     each(
         connection,
         "SELECT key, id, root, epoch, owner, digest FROM journals",
         |row| {
-            let journal = JournalRow::from_row(row)?;
-            let key = deletion::original_key(rows::needed(row, 0)?);
-            keys.insert(journal.id, key.to_owned());
+            let JournalRow { id, root, .. } = JournalRow::from_row(row)?;
+            let key = rows::needed(row, 0)?;
+            let journal = Journal {
+                key: deletion::original_key(key).to_owned(),
+                root,
+                is_doomed: deletion::is_doomed(key),
+            };
+            journals.insert(id, journal);
             Ok(())
         },
     )?;
-    Ok(keys)
+    Ok(journals)
 }
 
 /// Checks all entries, in the order of their positions, against both chains at once.
-struct Entries {
-    keys: HashMap<i64, String>,
+struct Entries<'c> {
+    connection: &'c Connection,
+    journals: HashMap<i64, Journal>,
     /// The next sequence number and the last hash of each journal.
     heads: HashMap<i64, (u64, Hash)>,
     position: u64,
@@ -96,10 +114,14 @@ const ENTRIES: &str = "SELECT position, journal, sequence, at, body, hash FROM e
      UNION ALL SELECT position, NULL, NULL, NULL, NULL, hash FROM gone ORDER BY position";
 const COMMITS: &str = "SELECT number, position, digest, first FROM commits ORDER BY number";
 
-impl Entries {
-    fn check(connection: &Connection, keys: HashMap<i64, String>) -> Result<Verified, Fault> {
+impl<'c> Entries<'c> {
+    fn check(
+        connection: &'c Connection,
+        journals: HashMap<i64, Journal>,
+    ) -> Result<Verified, Fault> {
         let mut checked = Self {
-            keys,
+            connection,
+            journals,
             heads: HashMap::new(),
             position: 0,
             entries: 0,
@@ -151,25 +173,51 @@ impl Entries {
             return rows::hash(row, 5);
         };
         self.entries += 1;
-        let key = self.keys.get(&journal).ok_or_else(|| {
+        let found = self.journals.get(&journal).ok_or_else(|| {
             Fault::Damaged(format!("journal {journal} of entry {position} is missing"))
         })?;
+        let (key, text) = (&found.key, rows::needed(row, 4)?);
         let head = self.heads.entry(journal);
         let (next, before) = head.or_insert_with(|| (0, chain::genesis(key)));
         let sequence = row.get::<_, i64>(2)?.cast_unsigned();
-        let hash = chain::link(
-            before,
-            position,
-            sequence,
-            row.get(3)?,
-            rows::needed(row, 4)?,
-        );
+        let hash = chain::link(before, position, sequence, row.get(3)?, text);
         if sequence != *next || hash != rows::hash(row, 5)? {
             let what = format!("entry {sequence} of {key} does not match its hash");
             return Err(Fault::Damaged(what));
         }
         (*next, *before) = (sequence + 1, hash);
+        if !self.is_going(found) {
+            self.check_files(text, position)?;
+        }
         Ok(hash)
+    }
+
+    /// Whether a journal is being deleted, or will be with the root of its tree. Its files may be gone already.
+    fn is_going(&self, journal: &Journal) -> bool {
+        let root = journal.root.and_then(|root| self.journals.get(&root));
+        journal.is_doomed || root.is_some_and(|root| root.is_doomed)
+    }
+
+    /// Checks that the files are there that an entry is without.
+    fn check_files(&self, text: &str, position: u64) -> Result<(), Fault> {
+        let line = Line {
+            at: Timestamp::default(),
+            text: text.into(),
+        };
+        let damaged =
+            |what: String| Fault::Damaged(format!("the entry at position {position} {what}"));
+        let files = line
+            .files()
+            .map_err(|error| damaged(format!("does not read: {error}")))?;
+        let mut blob = self
+            .connection
+            .prepare_cached("SELECT 1 FROM blobs WHERE hash = ?1")?;
+        for file in files {
+            if !blob.exists([file.0])? {
+                return Err(damaged(format!("lacks its file {file}")));
+            }
+        }
+        Ok(())
     }
 }
 
