@@ -47,7 +47,7 @@ pub use agent_loop::{AgentLoop, BatchResult, FINISH_TOOL, FinishMode, LoopOption
 pub use function_calling::FunctionCalling;
 pub use plan_and_solve::PlanAndSolve;
 pub use prompt::Prompt;
-pub(crate) use prompt::{below_instructions, task};
+pub(crate) use prompt::{TextOf, below_instructions, task};
 pub use react::React;
 pub use reflection::Reflection;
 pub use rewoo::Rewoo;

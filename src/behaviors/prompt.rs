@@ -1,6 +1,6 @@
 //! Prompts with placeholders.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use ghostlight_actors::{run::RunContext, vocabulary::ToolDefinition};
 use schemars::JsonSchema;
@@ -13,6 +13,9 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Prompt(String);
 
+/// The text of a name, if there is one.
+pub(crate) type TextOf<'f, 't> = &'f dyn Fn(&str) -> Option<Cow<'t, str>>;
+
 impl Prompt {
     /// A prompt with this text.
     pub fn new(text: impl Into<String>) -> Self {
@@ -21,18 +24,27 @@ impl Prompt {
 
     /// The prompt with each `{name}` replaced by its text.
     pub fn fill(&self, texts: &[(&str, &str)]) -> String {
+        self.fill_by(&|name| {
+            let mut texts = texts.iter();
+            let found = texts.find(|(known, _)| *known == name);
+            found.map(|(_, text)| Cow::Borrowed(*text))
+        })
+    }
+
+    /// The same with the texts of a function, which is asked only for the names that the prompt holds.
+    pub(crate) fn fill_by<'t>(&self, text_of: TextOf<'_, 't>) -> String {
         let mut filled = String::with_capacity(self.0.len());
         let mut rest = self.0.as_str();
         while let Some(open) = rest.find('{') {
             filled.push_str(&rest[..open]);
             rest = &rest[open..];
-            let found = texts.iter().find_map(|(name, text)| {
-                let after = rest[1..].strip_prefix(name)?.strip_prefix('}')?;
-                Some((*text, after))
+            let found = rest.find('}').and_then(|close| {
+                let text = text_of(&rest[1..close])?;
+                Some((text, &rest[close + 1..]))
             });
             match found {
                 Some((text, after)) => {
-                    filled.push_str(text);
+                    filled.push_str(&text);
                     rest = after;
                 }
                 None => {

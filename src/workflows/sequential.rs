@@ -123,16 +123,16 @@ impl Stage {
         let Some(prompt) = &self.prompt else {
             return previous.to_owned();
         };
-        let transcript = transcript(said);
-        let mut texts = vec![
-            ("previous", previous),
-            ("task", task),
-            ("said", &transcript),
-        ];
-        // The later of two answers of one agent counts.
-        let answers = said.iter().rev();
-        texts.extend(answers.map(|said| (said.by.as_str(), said.text.as_str())));
-        prompt.fill(&texts)
+        prompt.fill_by(&|name| match name {
+            "previous" => Some(previous.into()),
+            "task" => Some(task.into()),
+            "said" => Some(transcript(said).into()),
+            agent => {
+                // The later of two answers of one agent counts.
+                let answer = said.iter().rfind(|said| said.by == agent)?;
+                Some(answer.text.as_str().into())
+            }
+        })
     }
 }
 

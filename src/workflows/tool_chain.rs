@@ -14,7 +14,7 @@ use super::{
     ends::MemberEnd,
     member::{called, task},
 };
-use crate::behaviors::Prompt;
+use crate::behaviors::{Prompt, TextOf};
 
 /// Calls the agent's tools one after the other, each with the result of the one before, without a
 /// model. The last result is the answer.
@@ -75,12 +75,15 @@ impl ToolStep {
     fn call(&self, cx: &RunContext, number: usize, task: &str, results: &[Done]) -> ToolCall {
         let previous = results.last().map_or(task, |done| done.text.as_str());
         let arguments = match &self.arguments {
-            Some(template) => {
-                let mut texts = vec![("previous", previous), ("task", task)];
-                let earlier = results.iter().rev();
-                texts.extend(earlier.map(|done| (done.tool.as_str(), done.text.as_str())));
-                filled(template, &texts)
-            }
+            Some(template) => filled(template, &|name| match name {
+                "previous" => Some(previous.into()),
+                "task" => Some(task.into()),
+                tool => {
+                    let mut earlier = results.iter().rev();
+                    let done = earlier.find(|done| done.tool == tool)?;
+                    Some(done.text.as_str().into())
+                }
+            }),
             None => match serde_json::from_str(previous) {
                 Ok(Value::Object(object)) => Value::Object(object),
                 _ => json!({ first_argument(cx, &self.offered()): previous }),
@@ -97,13 +100,13 @@ impl ToolStep {
 }
 
 /// The template with its placeholders replaced.
-pub(super) fn filled(template: &Value, texts: &[(&str, &str)]) -> Value {
+pub(super) fn filled(template: &Value, text_of: TextOf<'_, '_>) -> Value {
     match template {
-        Value::String(text) => Prompt::new(text.as_str()).fill(texts).into(),
-        Value::Array(items) => items.iter().map(|item| filled(item, texts)).collect(),
+        Value::String(text) => Prompt::new(text.as_str()).fill_by(text_of).into(),
+        Value::Array(items) => items.iter().map(|item| filled(item, text_of)).collect(),
         Value::Object(fields) => fields
             .iter()
-            .map(|(name, value)| (name.clone(), filled(value, texts)))
+            .map(|(name, value)| (name.clone(), filled(value, text_of)))
             .collect(),
         other => other.clone(),
     }
@@ -231,13 +234,19 @@ impl Behavior for ToolChain {
 
 #[cfg(test)]
 mod tests {
+    use std::borrow::Cow;
+
     use super::*;
 
     #[test]
     fn arguments_are_filled_in_every_text() {
         let template = json!({"q": "{task}: {look}", "n": 3, "all": ["{previous}", {"x": "{y}"}]});
         let texts = [("previous", "P"), ("task", "T"), ("look", "{task}")];
+        let text_of = |name: &str| {
+            let (_, text) = texts.iter().find(|(known, _)| *known == name)?;
+            Some(Cow::Borrowed(*text))
+        };
         let expected = json!({"q": "T: {task}", "n": 3, "all": ["P", {"x": "{y}"}]});
-        assert_eq!(filled(&template, &texts), expected);
+        assert_eq!(filled(&template, &text_of), expected);
     }
 }

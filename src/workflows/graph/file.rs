@@ -325,12 +325,12 @@ impl GraphNode {
         let times = state.walked(name);
         state.clear(&format!("{name}.failed"));
         for (key, value) in &self.set {
-            let value = state.fill(|texts| filled(value, texts));
+            let value = filled(value, &|name| state.text_of(name));
             state.put(key, value);
         }
         let end = if let Some(agent) = &self.agent {
             let asked = match &self.prompt {
-                Some(prompt) => state.fill(|texts| prompt.fill(texts)),
+                Some(prompt) => prompt.fill_by(&|name| state.text_of(name)),
                 None => state.text("task"),
             };
             ask(cx, agent, asked, self.timeout).await?
@@ -380,7 +380,7 @@ impl GraphNode {
         state: &State,
     ) -> Result<MemberEnd, AgentError> {
         let template = self.arguments.clone().unwrap_or_default();
-        let arguments = state.fill(|texts| filled(&template, texts));
+        let arguments = filled(&template, &|name| state.text_of(name));
         let call = ToolCall::new(id, tool, arguments);
         let calling = cx.tools([call]);
         match self.timeout {
@@ -404,7 +404,7 @@ impl Behavior for GraphSpec {
             state.put(name, value.clone());
         }
         let answer = |state: &State| match &self.answer {
-            Some(answer) => state.fill(|texts| answer.fill(texts)),
+            Some(answer) => answer.fill_by(&|name| state.text_of(name)),
             None => state.last(),
         };
         let partial = |state: State| match &self.answer {

@@ -382,11 +382,9 @@ impl Orchestrator {
             let argument = first_argument(cx, &task.processor);
             json!({ argument: task.description })
         } else {
-            let texts: Vec<(&str, &str)> = inputs
-                .iter()
-                .map(|(id, text)| (id.as_str(), text.as_str()))
-                .collect();
-            filled(&Value::Object(task.metadata.clone()), &texts)
+            filled(&Value::Object(task.metadata.clone()), &|id| {
+                Some(inputs.get(id)?.as_str().into())
+            })
         };
         let call = ToolCall::new(format!("task-{}", task.id), &task.processor, arguments);
         cx.tools([call]).map(called).boxed()

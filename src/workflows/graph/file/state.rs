@@ -1,6 +1,6 @@
 //! The values of a graph while it is walked.
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,7 +80,7 @@ impl State {
 
     /// A value as text; empty if there is none.
     pub(super) fn text(&self, name: &str) -> String {
-        self.get(name).map(text).unwrap_or_default()
+        self.text_of(name).unwrap_or_default().into_owned()
     }
 
     pub(super) fn number(&self, name: &str) -> Option<f64> {
@@ -100,18 +100,12 @@ impl State {
         times
     }
 
-    /// Fills a template with all values.
-    pub(super) fn fill<T>(&self, fill: impl FnOnce(&[(&str, &str)]) -> T) -> T {
-        let texts: Vec<(&str, String)> = self
-            .values
-            .iter()
-            .map(|(name, value)| (name.as_str(), text(value)))
-            .collect();
-        let texts: Vec<(&str, &str)> = texts
-            .iter()
-            .map(|(name, text)| (*name, text.as_str()))
-            .collect();
-        fill(&texts)
+    /// A value as text, for a template.
+    pub(super) fn text_of(&self, name: &str) -> Option<Cow<'_, str>> {
+        Some(match self.get(name)? {
+            Value::String(text) => text.into(),
+            other => other.to_string().into(),
+        })
     }
 
     /// The state after the branches meet.
@@ -170,13 +164,6 @@ fn reduce(rule: Reducer, fork: Option<&Value>, so_far: Option<&Value>, value: Va
             }
             _ => value,
         },
-    }
-}
-
-fn text(value: &Value) -> String {
-    match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
     }
 }
 
