@@ -17,6 +17,7 @@ mod random_topics;
 mod reactree;
 mod scenarios;
 mod settings;
+mod sizes;
 mod state;
 mod stopped;
 mod stops;
