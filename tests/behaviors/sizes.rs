@@ -174,6 +174,13 @@ impl Took {
     }
 }
 
+fn with_policies(registry: Registry) -> Registry {
+    let registry = policies::register(registry);
+    #[cfg(feature = "memory")]
+    let registry = ghostlight::memory::register(registry);
+    registry
+}
+
 /// A life of an agent.
 async fn life(
     store: &InMemoryStore,
@@ -183,7 +190,7 @@ async fn life(
 ) -> (System, Run) {
     let builder = System::builder(store.clone());
     let registry = workflows::register(behaviors::register(Registry::new()));
-    let builder = builder.registry(policies::register(registry));
+    let builder = builder.registry(with_policies(registry));
     let team = agent.into_team().unwrap();
     let system = builder.model("default", model).team(team).start();
     let system = system.await.unwrap();
@@ -262,7 +269,7 @@ fn strategies() -> Vec<(&'static str, ContextSpec)> {
 /// All policies, in groups that do not disturb each other. `GHOSTLIGHT_ONLY` names one of a group that is found to grow.
 fn policies() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
     let until = json!({ "any": [{ "text": "never said" }, { "max_turns": 100_000 }] });
-    vec![
+    let mut groups = vec![
         (
             "policies that judge",
             vec![
@@ -296,12 +303,16 @@ fn policies() -> Vec<(&'static str, Vec<(&'static str, Value)>)> {
             ],
         ),
         ("tool_search", vec![("tool_search", json!({}))]),
-    ]
+    ];
+    if cfg!(feature = "memory") {
+        groups.push(("memory", vec![("memory", json!({}))]));
+    }
+    groups
 }
 
 #[test]
 fn every_policy_that_a_file_can_name_is_tried() {
-    let known = policies::register(Registry::new());
+    let known = with_policies(Registry::new());
     let tried = policies().into_iter().flat_map(|(_, policies)| policies);
     let mut tried: Vec<String> = tried.map(|(policy, _)| policy.to_owned()).collect();
     // It is the workflows' own.

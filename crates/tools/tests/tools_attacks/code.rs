@@ -3,10 +3,10 @@
 use std::{
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use ghostlight_actors::{
@@ -66,17 +66,18 @@ async fn run(code: Code, program: impl Into<String>) -> Result<String, String> {
     run_with(code, program, Echo::default()).await
 }
 
-async fn run_with(code: Code, program: impl Into<String>, echo: Echo) -> Result<String, String> {
+async fn start(store: InMemoryStore, code: Code, tool: impl Tool) -> System {
     let registry = Registry::new().behavior("code", move |_| Ok(BehaviorHandle::new(code.clone())));
     let agent = Agent::new("python")
         .behavior(ghostlight_actors::definition::BehaviorSpec::new("code"))
-        .tool(ghostlight_actors::contract::ToolHandle::new(echo));
-    let system = System::builder(InMemoryStore::new())
-        .registry(registry)
-        .team(agent.into_team().unwrap())
-        .start()
-        .await
-        .unwrap();
+        .tool(ghostlight_actors::contract::ToolHandle::new(tool));
+    let builder = System::builder(store).registry(registry);
+    let system = builder.team(agent.into_team().unwrap()).start();
+    system.await.unwrap()
+}
+
+async fn run_with(code: Code, program: impl Into<String>, echo: Echo) -> Result<String, String> {
+    let system = start(InMemoryStore::new(), code, echo).await;
     let session = system.session("python", "s");
     let ran = tokio::time::timeout(PATIENCE, async {
         let run = session.send(program.into()).await.unwrap();
@@ -428,4 +429,86 @@ fn what_is_missing_is_said() {
         assert!(matches!(refused(wrong), CodeError::Setting(_)));
     }
     settings(json!({})).check().unwrap();
+}
+
+/// The processor time of this thread, on which everything but the program runs.
+fn processor_time() -> Duration {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// A tool with long results, and one call that does not end.
+#[derive(Clone)]
+struct Timed {
+    calls: Arc<AtomicU32>,
+    hangs_at: u32,
+    /// The processor time at each hundredth call.
+    times: Arc<Mutex<Vec<Duration>>>,
+}
+
+impl Timed {
+    fn until(hangs_at: u32) -> Self {
+        Self {
+            calls: Arc::default(),
+            hangs_at,
+            times: Arc::default(),
+        }
+    }
+}
+
+impl Tool for Timed {
+    fn definition(&self) -> ToolDefinition {
+        let parameters =
+            json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
+        ToolDefinition::new("look", "Looks.")
+            .parameters(parameters)
+            .effect(Effect::Read)
+    }
+
+    async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        if number % 100 == 0 {
+            self.times.lock().unwrap().push(processor_time());
+        }
+        if number == self.hangs_at {
+            std::future::pending::<()>().await;
+        }
+        Ok(ToolOutput::text("word ".repeat(200)))
+    }
+}
+
+#[tokio::test]
+async fn a_late_call_of_a_program_costs_what_the_first_did_also_after_a_kill() {
+    let calls = std::env::var("GHOSTLIGHT_STEPS").ok();
+    let calls: u32 = calls.map_or(1_000, |calls| calls.parse().unwrap());
+    let code = || settings(json!({ "max_calls": calls, "timeout_s": 60 }));
+    let program =
+        format!("for n in range({calls}): last = call('look', {{'number': n}})\nprint(len(last))");
+    let store = InMemoryStore::new();
+    let before = Timed::until(calls - 5);
+    let began = processor_time();
+    let system = start(store.clone(), code(), before.clone()).await;
+    let run = system.session("python", "s").send(program).await.unwrap();
+    let waited = tokio::time::timeout(PATIENCE, async {
+        while before.calls.load(Ordering::SeqCst) < before.hangs_at {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    waited.await.expect("the program hangs");
+    let lived = processor_time() - began;
+    store.crash();
+    let began = processor_time();
+    let after = Timed::until(u32::MAX);
+    let other = start(store.another_process(), code(), after.clone()).await;
+    let run = other.run(run.id());
+    let outcome = tokio::time::timeout(PATIENCE, run.outcome()).await;
+    assert_eq!(outcome.unwrap().unwrap().text(), "1000");
+    let resumed = processor_time() - began;
+    assert_eq!(after.calls.load(Ordering::SeqCst), 6);
+    let times = before.times.lock().unwrap().clone();
+    let taken = |from: usize| times[from + 1] - times[from];
+    let (early, late) = (taken(0), taken(times.len() - 2));
+    let took = format!("lives {lived:?}, {resumed:?}; a hundred calls {early:?}, {late:?}");
+    println!("{took}");
+    assert!(late <= 4 * early && resumed <= 2 * lived, "{took}");
 }
