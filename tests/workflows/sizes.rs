@@ -1,5 +1,5 @@
 //! What a workflow of many agents costs: as many times more work takes as many times longer, also for a process that
-//! goes on with it after a kill near its end.
+//! continues with it after a kill near its end.
 //!
 //! ```text
 //! GHOSTLIGHT_STEPS=4000 GHOSTLIGHT_ONLY=graph cargo nextest run --test workflows sizes --no-capture

@@ -339,7 +339,7 @@ impl ModelGateway {
                 Arc::make_mut(&mut response.message).drop_repeated_calls();
             }
             Ok(_) => {}
-            // Taken: an interceptor may try again without a word of this failure.
+            // Taken: an interceptor may silently try again after this failure.
             Err(error) => {
                 call.loses(attempts, std::mem::take(&mut error.usage));
             }
