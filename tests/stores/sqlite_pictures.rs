@@ -112,7 +112,7 @@ async fn a_file_grows_by_the_size_of_a_picture_that_is_said_and_kept() {
     }
 }
 
-/// What a process says that has a long session of pictures go on: how much memory it took at most.
+/// A process in which a long session of pictures goes on: it says how much memory that took at most.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn go_on() {

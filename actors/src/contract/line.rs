@@ -52,7 +52,7 @@ impl Line {
     /// # Errors
     /// [`EntryError`], which tells a later program's entry from one that does not read.
     pub fn decode(&self) -> Result<Entry, EntryError> {
-        Self::read(&self.text.whole()?)
+        Self::read(&self.text.whole().map_err(EntryError::damaged)?)
     }
 
     /// The blob to which the entry refers, if there is one: the definition of a run that begins. A store keeps it as long
@@ -61,7 +61,8 @@ impl Line {
     /// # Errors
     /// As [`decode`](Self::decode).
     pub fn blob(&self) -> Result<Option<Digest>, EntryError> {
-        Ok(Self::read(&self.text.without_files()?)?.blob())
+        let text = self.text.without_files().map_err(EntryError::damaged)?;
+        Ok(Self::read(&text)?.blob())
     }
 
     /// The hashes of the files that a store keeps beside the entry, as blobs.
@@ -69,8 +70,7 @@ impl Line {
     /// # Errors
     /// [`EntryError::Damaged`].
     pub fn files(&self) -> Result<Vec<Digest>, EntryError> {
-        let damaged = |reason| EntryError::Damaged { reason };
-        self.text.files().map_err(damaged)
+        self.text.files().map_err(EntryError::damaged)
     }
 
     fn read(text: &str) -> Result<Entry, EntryError> {
@@ -140,6 +140,10 @@ pub enum EntryError {
 }
 
 impl EntryError {
+    fn damaged(reason: String) -> Self {
+        Self::Damaged { reason }
+    }
+
     fn of_format(format: u32) -> Self {
         Self::Newer {
             format: Some(format),

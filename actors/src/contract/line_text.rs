@@ -9,10 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::{
-    EntryError,
-    detached::{self, Attached},
-};
+use super::detached::{self, Attached, Detached};
 use crate::vocabulary::{Data, Digest, Entry, RunEnd, RunStart, TurnEnd, canonical};
 
 /// Room for an entry's text while it is written, in bytes. Most entries fit, so that growing does not copy them again
@@ -177,26 +174,27 @@ impl LineText {
     }
 
     /// The text with its files. It is not kept: only an entry's reader needs it.
-    pub(super) fn whole(&self) -> Result<Cow<'_, str>, EntryError> {
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn whole(&self) -> Result<Cow<'_, str>, String> {
         match &self.0 {
             Text::Attached(attached) => Ok(attached.write().into()),
-            _ if self.is_detached() => Err(EntryError::Damaged {
-                reason: "its files are not with it: `StoreHandle` reads an entry with its files"
-                    .to_owned(),
-            }),
+            _ if self.is_detached() => Err(
+                "its files are not with it: `StoreHandle` reads an entry with its files".to_owned(),
+            ),
             _ => Ok(Cow::Borrowed(self)),
         }
     }
 
     /// The text without the files that a store keeps beside it.
-    pub(super) fn without_files(&self) -> Result<Cow<'_, str>, EntryError> {
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(super) fn without_files(&self) -> Result<Cow<'_, str>, String> {
         match &self.0 {
             Text::Attached(attached) => Ok(attached.entry().into()),
-            _ if self.is_detached() => {
-                let read = detached::Detached::read(self);
-                let read = read.map_err(|reason| EntryError::Damaged { reason })?;
-                Ok(read.entry.get().into())
-            }
+            _ if self.is_detached() => Ok(Detached::read(self)?.entry.get().into()),
             _ => Ok(Cow::Borrowed(self)),
         }
     }
@@ -205,7 +203,7 @@ impl LineText {
     pub(super) fn files(&self) -> Result<Vec<Digest>, String> {
         match &self.0 {
             Text::Attached(attached) => Ok(attached.files().into_iter().map(|it| it.0).collect()),
-            _ if self.is_detached() => Ok(detached::Detached::read(self)?.hashes()),
+            _ if self.is_detached() => Ok(Detached::read(self)?.hashes()),
             _ => Ok(Vec::new()),
         }
     }

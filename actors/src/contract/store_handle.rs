@@ -3,12 +3,12 @@
 use std::{fmt, sync::Arc};
 
 use super::{
-    Batch, BoxFuture, Claim, Committed, DynDeletion, DynMembership, Index, Inventory, Journals,
-    MailboxItem, Mailboxes, Notice, RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot,
-    StateValue, Store, StoreError, StoredLine, TreeLine, detached::FilesApart,
+    Batch, BoxFuture, Claim, Commits, Committed, DynDeletion, DynMembership, DynStore, Inventory,
+    MailboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
+    Store, StoreError, StoredLine, TreeLine, artifact_scopes, files_apart::FilesApart,
     store_methods::with_store_methods,
 };
-use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
+use crate::vocabulary::{Digest, JournalId, Message, RunId, SessionId, Timestamp};
 
 /// The most entries of a journal that are read at once.
 const PAGE: usize = 4096;
@@ -18,10 +18,7 @@ const PAGE: usize = 4096;
 #[derive(Clone)]
 pub struct StoreHandle(Arc<dyn DynStore>);
 
-/// The results of batches that were committed together.
-pub(crate) type Commits = Result<Vec<Result<Committed, StoreError>>, StoreError>;
-
-macro_rules! erased {
+macro_rules! handle {
     (
         required { $($part:ident {
             $(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*
@@ -30,69 +27,6 @@ macro_rules! erased {
         })* }
         optional { $($asked:ident, $erased:ident, $ask:ident, $doing:literal { $($methods:tt)* })* }
     ) => {
-        /// A [`Store`] with boxed futures: what [`StoreHandle`] keeps and a [`StoreWrapper`](super::StoreWrapper) is
-        /// around. Every store has it, and so has every handle.
-        pub trait DynStore: Send + Sync + 'static {
-            $($(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`].")]
-                fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>>;
-            )*
-            $(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`].")]
-                fn $derived(&self, $($each: $one),*) -> BoxFuture<'_, Result<$all, StoreError>>;
-            )*
-            $(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`].")]
-                fn $told(&self, $($about: $of),*) -> $plain;
-            )?)*
-            /// See [`Journals::commit`]. The future keeps the store.
-            fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits>;
-            /// See [`Store::close`].
-            fn close(&self) -> BoxFuture<'_, Result<(), StoreError>>;
-            /// See [`Store::description`].
-            fn description(&self) -> String;
-            $(
-                #[doc = concat!("See [`Store::", stringify!($ask), "`].")]
-                fn $ask(&self) -> Option<&dyn $erased>;
-            )*
-        }
-
-        impl<S: Store> DynStore for S {
-            $($(
-                fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
-                    Box::pin($part::$name(self, $($argument),*))
-                }
-            )*
-            $(
-                fn $derived(&self, $($each: $one),*) -> BoxFuture<'_, Result<$all, StoreError>> {
-                    Box::pin($part::$derived(self, $($each),*))
-                }
-            )*
-            $(
-                fn $told(&self, $($about: $of),*) -> $plain {
-                    $part::$told(self, $($about),*)
-                }
-            )?)*
-
-            fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
-                Box::pin(async move { Journals::commit(&*self, batches).await })
-            }
-
-            fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-                Box::pin(Store::close(self))
-            }
-
-            fn description(&self) -> String {
-                Store::description(self)
-            }
-
-            $(
-                fn $ask(&self) -> Option<&dyn $erased> {
-                    Store::$ask(self)
-                }
-            )*
-        }
-
         impl DynStore for StoreHandle {
             $($(
                 fn $name(&self, $($argument: $type),*) -> BoxFuture<'_, Result<$result, StoreError>> {
@@ -164,7 +98,7 @@ macro_rules! erased {
     };
 }
 
-with_store_methods!(erased);
+with_store_methods!(handle);
 
 impl StoreHandle {
     /// Keeps a store.
@@ -206,6 +140,32 @@ impl StoreHandle {
     pub(crate) async fn commit_one(&self, batch: Batch) -> Result<Committed, StoreError> {
         let mut committed = self.commit(vec![batch]).await?;
         committed.pop().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Keeps the files in these messages beside a session, for its checkpoint: an earlier program left them in its entries.
+    pub(crate) async fn keep_files(
+        &self,
+        session: &SessionId,
+        messages: &[Arc<Message>],
+    ) -> Result<(), StoreError> {
+        let scope = artifact_scopes::session(session);
+        let mut batch = Batch::default();
+        for file in messages.iter().flat_map(|message| message.files()) {
+            let Some(content) = file.bytes_apart() else {
+                continue;
+            };
+            let hash = Digest::of(&content);
+            let row = artifact_scopes::file_row(&scope, hash);
+            let kept = self.state(row.scope.clone(), row.key.clone()).await?;
+            if kept.value.is_none() {
+                batch.writes.push(row);
+                batch.blobs.push((hash, content.into()));
+            }
+        }
+        if !batch.blobs.is_empty() {
+            self.commit_one(batch).await?;
+        }
+        Ok(())
     }
 
     /// The entries of a journal from this one on, however many there are.

@@ -210,7 +210,7 @@ async fn a_run_with_pictures_survives_a_crash_at_any_commit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_bytes_go_with_the_last_session_or_tree_that_has_them_and_not_before() {
+async fn the_bytes_go_with_the_last_session_or_tree_that_has_them() {
     let store = InMemoryStore::new();
     let system = start(&store).await.as_operator();
     let session = system.session("clerk", "s");

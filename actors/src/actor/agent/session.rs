@@ -17,7 +17,7 @@ use crate::{
         loaded::{LoadedSession, RecoveredSession},
         shared::TeamEntry,
     },
-    contract::{Append, Batch, Line, StoreError, keep_files},
+    contract::{Append, Batch, Line, StoreError},
     run::{Loaded, OnCommitted, Ports, row_of},
     session::{SessionFold, Turn, TurnDecision, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
@@ -412,7 +412,7 @@ impl AgentState {
             let (entries, messages) = (fold.entries, fold.transcript.messages());
             self.loads.spawn(async move {
                 let put = async {
-                    keep_files(&store, &id, &messages).await?;
+                    store.keep_files(&id, &messages).await?;
                     store
                         .put_checkpoint(SessionId::clone(&id), Some(bytes))
                         .await
