@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
     use crate::{
-        contract::{EntryError, InMemoryStore, Journals as _, Line, State as _, StoreHandle},
+        contract::{EntryError, InMemoryStore, Line, StoreHandle},
         vocabulary::{Data, Entry, Message, SessionId, SessionTurn, Timestamp},
     };
 
@@ -208,7 +208,7 @@ mod tests {
             let is_apart = raw.len() < 1_000;
             assert_eq!(is_apart, matches!(number, 0..=2 | 4), "{number}: {raw}");
         }
-        for bytes in [vec![5; 5_000], vec![6; 4_001]] {
+        for bytes in [vec![5_u8; 5_000], vec![6; 4_001]] {
             assert_eq!(
                 store.blob(Digest::of(&bytes)).await.unwrap().unwrap()[..],
                 bytes
