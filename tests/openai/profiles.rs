@@ -80,6 +80,16 @@ fn fault(name: &str, body: &Value) -> Option<String> {
         "cohere" | "mistral" | "openai" | "azure" => &[],
         _ => &["reasoning", "reasoning_content"],
     };
+    let roles = body["messages"].as_array()?.iter();
+    let roles: Vec<&str> = roles
+        .filter_map(|message| message["role"].as_str())
+        .collect();
+    if name == "mistral" && roles.windows(2).any(|pair| pair == ["tool", "user"]) {
+        return Some("Unexpected role 'user' after role 'tool'".into());
+    }
+    if name == "mistral" && roles.last() == Some(&"assistant") {
+        return Some("Expected last role User or Tool".into());
+    }
     for message in body["messages"].as_array()? {
         let is_call = message["tool_calls"].is_array() && message["reasoning_content"].is_null();
         if matches!(name, "deepseek" | "moonshot") && is_call {
@@ -144,6 +154,60 @@ async fn what_each_server_is_known_to_refuse_is_not_sent_to_it() {
         .iter()
         .filter(|profile| fault(&profile.name, &body).is_some());
     assert!(refusing.count() >= 7);
+}
+
+#[tokio::test]
+async fn mistral_gets_turns_in_an_order_that_it_takes_and_others_get_them_as_they_are() {
+    let call = ToolCall::new("D681PevKs", "find", "{}");
+    let calls = || Message {
+        parts: vec![Part::ToolCall(call.clone())],
+        ..Message::assistant("")
+    };
+    let found = || ToolResult::new(&call, ToolStatus::Success, "1");
+    let mut seen = found();
+    let picture = Data::from_bytes("a.png", b"\x89PNG\r\n\x1a\n").unwrap();
+    seen.attachments.push(picture);
+    for (messages, plain, strict) in [
+        (
+            vec![calls(), Message::results([found()]), Message::user("stop")],
+            "user assistant tool user",
+            "user assistant tool assistant user",
+        ),
+        (
+            vec![calls(), Message::results([seen])],
+            "user assistant tool user",
+            "user assistant tool assistant user",
+        ),
+        (
+            vec![calls(), Message::results([found()])],
+            "user assistant tool",
+            "user assistant tool",
+        ),
+        (
+            vec![Message::assistant("Half of ")],
+            "user assistant",
+            "user assistant user",
+        ),
+    ] {
+        let conversation = Transcript::from_iter([vec![Message::user("hi")], messages].concat());
+        let model = |fake: &Fake, profile: &str| {
+            let choice = ProfileChoice::like(profile).unwrap();
+            fake.model()
+                .with(|settings| settings.profile = Some(choice))
+        };
+        for (profile, order) in [("mistral", strict), ("ollama", plain)] {
+            let fake = Fake::json(json!({"choices": [{"message": {"content": "ok"}}]})).await;
+            let request = ModelRequest::new(conversation.clone());
+            respond(&model(&fake, profile), request).await.unwrap();
+            let body = fake.only_body();
+            let roles = body["messages"].as_array().unwrap().iter();
+            let roles: Vec<&str> = roles
+                .map(|message| message["role"].as_str().unwrap())
+                .collect();
+            assert_eq!(roles.join(" "), order, "{profile}");
+            assert_eq!(fault(profile, &body), None, "{profile}: {body}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -57,7 +57,6 @@ pub(super) use inputs::Inputs;
 pub(super) use json::{JsonReader, read_json};
 #[cfg(feature = "anthropic")]
 pub(super) use keys::{with_own_keys, with_sent_keys};
-#[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use legal::GO_ON;
 #[cfg(any(feature = "anthropic", feature = "openai"))]
 use legal::sent_name;
@@ -75,9 +74,7 @@ pub(super) use provider::{Found, http_model, http_setters, provider};
 pub(super) use report::Report;
 pub(super) use scrub::Scrub;
 pub use settings::Timeouts;
-#[cfg(any(feature = "bedrock", feature = "gemini"))]
-pub(super) use settings::merge;
-pub(super) use settings::{address, no_credentials, without_credentials};
+pub(super) use settings::{address, merge, no_credentials, without_credentials};
 
 /// The largest answer where no setting gives a bound: 16 MiB.
 pub(super) const MAX_RESPONSE_BYTES: u64 = 16 * 1024 * 1024;

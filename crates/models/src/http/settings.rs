@@ -101,7 +101,6 @@ fn credential<'v>(name: &'v str, value: &'v Value) -> Option<&'v str> {
     }
 }
 
-#[cfg(any(feature = "bedrock", feature = "gemini"))]
 /// Puts settings into those that are there, at every depth; `null` removes one.
 pub(crate) fn merge(known: &mut Value, further: &Value) {
     match (known, further) {

@@ -85,7 +85,7 @@ impl EmbeddingForm {
         let server = self.server();
         let key = key_for(base_url, server.host, given, server.key_variable)?;
         Some(match self {
-            Self::Gemini => Key::Header("x-goog-api-key", key),
+            Self::Gemini => Key::header("x-goog-api-key", key),
             _ => Key::Bearer(key),
         })
     }

@@ -55,7 +55,7 @@ impl OpenAiEndpoint {
             variable => key_for(&address, &own_host, settings.api_key.as_ref(), variable),
         };
         let key = key.map(|key| match profile.key_in_api_key {
-            true => Key::Header("api-key", key),
+            true => Key::header("api-key", key),
             false => Key::Bearer(key),
         });
         let mut server = Endpoint::open(Reaching {

@@ -10,7 +10,7 @@ use super::{
     reasoning::{Field, Returned, Server},
     settings::ReturnReasoning,
 };
-use crate::http::{CallIds, in_words, legal};
+use crate::http::{CallIds, GO_ON, in_words, legal};
 
 /// The system prompt and the conversation.
 pub(super) struct Messages<'a> {
@@ -19,33 +19,60 @@ pub(super) struct Messages<'a> {
     pub(super) server: &'a Server,
     /// The ids of calls that the server takes.
     pub(super) ids: CallIds,
+    /// Whether the server wants something of the model between results and what a person says, and nothing of it at the end.
+    pub(super) strict_turns: bool,
 }
+
+/// A word of the model's between results and what a person says, where a server wants one.
+const TAKEN_NOTE: &str = "OK.";
 
 impl Serialize for Messages<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
         if !self.request.instructions.is_empty() {
-            let prompt = Some(Content::Text(&self.request.instructions));
-            list.serialize_element(&Sent {
-                content: prompt,
-                ..Sent::new("system")
-            })?;
+            list.serialize_element(&one_text("system", &self.request.instructions))?;
         }
         // Results must directly follow their calls and can hold only text, so their attachments
         // come after the last result.
         let mut attached = Vec::new();
+        let mut last = Role::System;
         for message in legal(&self.request.conversation, self.ids, &self.server.name) {
             if message.role != Role::Tool {
-                put_attached(&mut list, &mut attached)?;
+                let speaks = message.role == Role::User;
+                self.put_attached(&mut list, &mut attached, (last, speaks))?;
             }
             self.put(&mut list, &message, &mut attached)?;
+            last = message.role;
         }
-        put_attached(&mut list, &mut attached)?;
+        self.put_attached(&mut list, &mut attached, (last, false))?;
+        if self.strict_turns && last == Role::Assistant {
+            list.serialize_element(&one_text("user", GO_ON))?;
+        }
         list.end()
     }
 }
 
 impl Messages<'_> {
+    /// What is attached to results, after the last of them. `speaks` says whether a person speaks next.
+    fn put_attached<L: SerializeSeq>(
+        &self,
+        list: &mut L,
+        parts: &mut Vec<Value>,
+        (last, speaks): (Role, bool),
+    ) -> Result<(), L::Error> {
+        if self.strict_turns && last == Role::Tool && (speaks || !parts.is_empty()) {
+            list.serialize_element(&one_text("assistant", TAKEN_NOTE))?;
+        }
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let content = Some(Content::Parts(std::mem::take(parts)));
+        list.serialize_element(&Sent {
+            content,
+            ..Sent::new("user")
+        })
+    }
+
     fn put<L: SerializeSeq>(
         &self,
         list: &mut L,
@@ -133,15 +160,12 @@ fn thinking_parts(thought: &str, text: &str) -> Vec<Value> {
     parts
 }
 
-fn put_attached<L: SerializeSeq>(list: &mut L, parts: &mut Vec<Value>) -> Result<(), L::Error> {
-    if parts.is_empty() {
-        return Ok(());
+/// A message of one text.
+fn one_text<'a>(role: &'static str, text: &'a str) -> Sent<'a> {
+    Sent {
+        content: Some(Content::Text(text)),
+        ..Sent::new(role)
     }
-    let content = Some(Content::Parts(std::mem::take(parts)));
-    list.serialize_element(&Sent {
-        content,
-        ..Sent::new("user")
-    })
 }
 
 /// A message that is not the model's: as a plain text, which every server reads, or with

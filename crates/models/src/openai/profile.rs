@@ -51,6 +51,9 @@ pub struct Profile {
     pub fields: BTreeMap<String, Option<String>>,
     /// Whether a request without tools over a conversation with calls names the called tools again, which servers want.
     pub names_called_tools: bool,
+    /// Whether a message of the model must follow the results of its calls before a person speaks, and nothing of the model may
+    /// stand last (Mistral's). A short word then stands between.
+    pub strict_turns: bool,
     /// Whether the key goes in the header `api-key`, and not as `authorization: Bearer`.
     pub key_in_api_key: bool,
 }
@@ -145,6 +148,7 @@ impl Default for Profile {
             call_ids: CallIdRule::default(),
             fields: BTreeMap::new(),
             names_called_tools: true,
+            strict_turns: false,
             key_in_api_key: false,
         }
     }

@@ -61,6 +61,8 @@ pub(super) fn for_model(mut profile: Profile, model: &str) -> Profile {
         "xai" if begins(&["grok-4", "grok-3-mini"]) => {
             profile.fields.insert("stop".to_owned(), None);
         }
+        // It passes on to Mistral.
+        "openrouter" if begins(&["mistralai/"]) => profile.strict_turns = true,
         "mistral" => profile.audio = profile.audio || model.starts_with("voxtral"),
         _ => {}
     }
@@ -169,6 +171,7 @@ pub(super) fn all() -> Vec<Profile> {
                 exact: true,
             },
             fields: fields([("seed", Some("random_seed")), ("stream_options", None)]),
+            strict_turns: true,
             ..hosted("mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY")
         },
         Profile {

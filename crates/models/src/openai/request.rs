@@ -62,6 +62,7 @@ impl Serialize for Body<'_> {
                 },
                 server: self.server,
                 ids: self.profile.ids(),
+                strict_turns: self.profile.strict_turns,
             },
         )?;
         fields.put("stream", &request.stream)?;
