@@ -27,6 +27,7 @@ mod message_batches;
 mod misplaced;
 mod oddities;
 mod own;
+mod own_provider;
 mod responses;
 mod words;
 

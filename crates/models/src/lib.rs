@@ -30,16 +30,15 @@ pub mod gemini;
 #[cfg(feature = "vertex")]
 mod google;
 // Some of it is used by OpenAI's provider only.
-#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+#[cfg(feature = "http")]
 #[cfg_attr(not(feature = "openai"), allow(dead_code, unused_imports))]
 mod http;
+#[cfg(feature = "http")]
+pub mod kit;
 pub mod offline;
 #[cfg(feature = "openai")]
 pub mod openai;
-#[cfg_attr(
-    not(any(feature = "anthropic", feature = "gemini", feature = "openai")),
-    allow(dead_code)
-)]
+#[cfg_attr(not(feature = "http"), allow(dead_code))]
 mod prices;
 #[cfg(feature = "openai")]
 pub mod responses;
@@ -70,9 +69,9 @@ pub use fallback::Fallback;
 pub use gemini::{Gemini, GeminiSpec};
 #[cfg(feature = "vertex")]
 pub use google::GoogleCloud;
-#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+#[cfg(feature = "http")]
 pub use http::Timeouts;
-#[cfg(any(feature = "anthropic", feature = "gemini", feature = "openai"))]
+#[cfg(feature = "http")]
 #[doc(hidden)]
 pub use http::parse_address;
 pub use offline::OfflineModel;

@@ -18,7 +18,7 @@ pub(super) fn is_at(base_url: &str, publisher: &str) -> bool {
 pub(super) fn key(base_url: &str, given: Option<&Secret>) -> Option<Key> {
     match given {
         Some(key) if key.as_changing().is_some() => Some(Key::Bearer(key.clone())),
-        Some(key) => Some(Key::Header("x-goog-api-key", key.clone())),
+        Some(key) => Some(Key::header("x-goog-api-key", key.clone())),
         None => own(base_url),
     }
 }

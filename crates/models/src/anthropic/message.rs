@@ -23,7 +23,7 @@ pub(super) fn messages(
     is_paused: bool,
 ) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
-    for message in legal(&request.conversation, CallIds::ANTHROPIC, OWN) {
+    for message in legal(&request.conversation, CallIds::PLAIN, OWN) {
         let role = match message.role {
             Role::Assistant => "assistant",
             Role::User | Role::System | Role::Tool => "user",

@@ -325,7 +325,7 @@ impl Reach for AnthropicSpec {
                 self.api_key.as_ref(),
                 "ANTHROPIC_API_KEY",
             );
-            key.map(|key| Key::Header("x-api-key", key))
+            key.map(|key| Key::header("x-api-key", key))
         };
         let key = match is_vertex {
             true => vertex::key(&self.base_url, self.api_key.as_ref()),

@@ -61,7 +61,7 @@ pub(super) fn cache_point() -> Value {
 pub(super) fn messages(request: &ModelRequest, is_marked: bool) -> Vec<Value> {
     let mut turns: Vec<(&'static str, Vec<Value>)> = Vec::new();
     let mut names = HashSet::new();
-    for message in legal(&request.conversation, CallIds::ANTHROPIC, OWN) {
+    for message in legal(&request.conversation, CallIds::PLAIN, OWN) {
         let (role, blocks) = match message.role {
             Role::Assistant => ("assistant", said_by_model(&message)),
             Role::User | Role::System | Role::Tool => ("user", said_to_model(&message, &mut names)),

@@ -2,22 +2,18 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::{
-    safety::ServerEvent,
-    vocabulary::{
-        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart,
-        Reasoning, Role, ToolCall, Transcript, Usage,
-    },
+use ghostlight_actors::vocabulary::{
+    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
+    Role, ToolCall, Transcript, Usage,
 };
 use serde_json::{Map, Value, json};
 
 use super::message::OWN;
-use crate::http::{Failure, JsonReader, Notes, settle_calls, text_ends};
+use crate::http::{Failure, Notes, settle_calls, text_ends};
 
 /// An answer in the making. A whole answer is handled as a stream of one piece.
 #[derive(Default)]
 pub(super) struct Answer {
-    json: JsonReader,
     pieces: Vec<Piece>,
     /// How many of them are calls.
     calls: u32,
@@ -64,27 +60,6 @@ const NOTES: [&str; 5] = [
 ];
 
 impl Answer {
-    /// Takes an event of a stream.
-    pub(super) fn take_event(
-        &mut self,
-        event: &ServerEvent,
-        show: impl FnMut(Delta),
-    ) -> Result<(), Failure> {
-        let data = event.data.trim_ascii();
-        if event.is_error || event.kind == b"error" {
-            return Err(Failure::in_band(data));
-        }
-        if data.is_empty() || data == b"[DONE]" {
-            return Ok(());
-        }
-        let (value, _) = self.json.read(data)?;
-        if let Some(failure) = Failure::in_answer(&value) {
-            return Err(failure);
-        }
-        self.take(&value, show);
-        Ok(())
-    }
-
     /// Takes the next piece, and shows what is new in it.
     pub(super) fn take(&mut self, piece: &Value, mut show: impl FnMut(Delta)) {
         if let Some(model) = piece["modelVersion"].as_str() {

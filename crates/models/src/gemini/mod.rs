@@ -16,8 +16,8 @@ pub use self::settings::GeminiSpec;
 use self::{answer::Answer, caching::may_be_gone, request::Body};
 use super::{
     http::{
-        Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, Received,
-        ServerKind, Tariff, display_host, is_priced, key_for, provider, timed,
+        Attempt, Connection, Endpoint, Failed, Failure, Inputs, Key, Reach, Reaching, ServerKind,
+        Tariff, display_host, is_priced, key_for, provider, timed,
     },
     vertex,
 };
@@ -116,20 +116,15 @@ impl Gemini {
                 Err(_) => {}
             }
         }
-        match received? {
-            Received::Whole(whole) => answer.take(&whole, |_| {}),
-            Received::Events(mut events) => loop {
-                let event = match events.next().await {
-                    Ok(Some(event)) => event,
-                    Ok(None) => break,
-                    // Only the end of the stream is missing, and nothing of the answer.
-                    Err(failure) if failure.is_cut() && answer.is_finished() => break,
-                    Err(failure) => return Err(failure),
-                };
-                answer.take_event(&event, |delta| cx.delta(delta))?;
-            },
-        }
-        Ok(())
+        let take = |answer: &mut Answer, value: &Value, is_piece: bool| {
+            answer.take(value, |delta| {
+                if is_piece {
+                    cx.delta(delta);
+                }
+            });
+            Ok(())
+        };
+        received?.values(answer, Answer::is_finished, take).await
     }
 }
 
@@ -186,7 +181,7 @@ impl Reach for GeminiSpec {
                 self.api_key.as_ref(),
                 "GEMINI_API_KEY",
             );
-            key.map(|key| Key::Header("x-goog-api-key", key))
+            key.map(|key| Key::header("x-goog-api-key", key))
         };
         let key = match vertex::is_at(&self.base_url, "google") {
             true => vertex::key(&self.base_url, self.api_key.as_ref()),

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 #[cfg(feature = "bedrock")]
 use super::frames::FrameParser;
 use super::{
-    ChangingKey, Endpoint, Failure, Pace, Phase, Timeouts,
+    ChangingKey, Endpoint, Failure, JsonReader, Pace, Phase, Timeouts,
     plain_body::PlainBody,
     read_json,
     report::{Report, retry_after},
@@ -178,6 +178,45 @@ pub(crate) enum Received {
     Whole(Value),
     /// An answer in pieces.
     Events(Box<Events>),
+}
+
+impl Received {
+    /// Gives each value of an answer to what puts it together, and says whether it is a piece of a stream. A stream is
+    /// whole if nothing but its end is missing.
+    pub(crate) async fn values<A>(
+        self,
+        answer: &mut A,
+        is_finished: impl Fn(&A) -> bool,
+        mut take: impl FnMut(&mut A, &Value, bool) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let mut events = match self {
+            Self::Whole(whole) => return take(answer, &whole, false),
+            Self::Events(events) => events,
+        };
+        let mut json = JsonReader::default();
+        loop {
+            let event = match events.next().await {
+                Ok(Some(event)) => event,
+                Ok(None) => return Ok(()),
+                Err(failure) if failure.is_cut() && is_finished(answer) => return Ok(()),
+                Err(failure) => return Err(failure),
+            };
+            let data = event.data.trim_ascii();
+            if event.is_error || event.kind == b"error" {
+                return Err(Failure::in_band(data));
+            }
+            match data {
+                b"" => continue,
+                b"[DONE]" => return Ok(()),
+                _ => {}
+            }
+            let (value, _) = json.read(data)?;
+            if let Some(failure) = Failure::in_answer(&value) {
+                return Err(failure);
+            }
+            take(answer, &value, true)?;
+        }
+    }
 }
 
 /// The events of a stream, read as they are taken.

@@ -48,8 +48,8 @@ pub(crate) struct Reaching<'a> {
 pub(crate) enum Key {
     /// In `authorization`, after `Bearer`.
     Bearer(Secret),
-    /// In a header of this name, alone.
-    Header(&'static str, Secret),
+    /// In this header, alone.
+    Header(HeaderName, Secret),
     /// As the signature of the request, for Amazon's servers in this region; or as a bearer's token, where the key is one.
     #[cfg(feature = "bedrock")]
     Amazon(Secret, String),
@@ -124,7 +124,7 @@ impl Endpoint {
         let mut headers = HeaderMap::new();
         let changing = key.as_ref().and_then(Key::changing).map(Arc::new);
         if let Some(key) = key.filter(|_| changing.is_none()) {
-            let (name, value) = key.header()?;
+            let (name, value) = key.into_header()?;
             headers.insert(name, value);
         }
         for (name, value) in further {
@@ -144,10 +144,15 @@ impl Endpoint {
 }
 
 impl Key {
+    /// A key in a header of this name, alone.
+    pub(crate) fn header(name: &'static str, key: Secret) -> Self {
+        Self::Header(HeaderName::from_static(name), key)
+    }
+
     fn changing(&self) -> Option<ChangingKey> {
         let (carrying, key) = match self {
             Self::Bearer(key) => (Carrying::Header(AUTHORIZATION, "Bearer "), key),
-            Self::Header(name, key) => (Carrying::Header(HeaderName::from_static(name), ""), key),
+            Self::Header(name, key) => (Carrying::Header(name.clone(), ""), key),
             #[cfg(feature = "bedrock")]
             Self::Amazon(key, region) => {
                 let scope = super::signature::Scope::bedrock(region);
@@ -158,16 +163,16 @@ impl Key {
         Some(ChangingKey { carrying, key })
     }
 
-    fn header(self) -> Result<(HeaderName, HeaderValue), ModelError> {
+    fn into_header(self) -> Result<(HeaderName, HeaderValue), ModelError> {
         let (name, text) = match self {
             #[cfg(feature = "bedrock")]
-            Self::Amazon(key, _) => return Self::Bearer(key).header(),
+            Self::Amazon(key, _) => return Self::Bearer(key).into_header(),
             Self::Bearer(key) => {
                 let key = reveal(&key)?;
                 let text = format!("Bearer {}", key.expose_secret());
                 (AUTHORIZATION, SecretString::from(text))
             }
-            Self::Header(name, key) => (HeaderName::from_static(name), reveal(&key)?),
+            Self::Header(name, key) => (name, reveal(&key)?),
         };
         let mut value = HeaderValue::try_from(text.expose_secret())
             .map_err(|_| invalid("the api_key holds characters that a header cannot carry"))?;

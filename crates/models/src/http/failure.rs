@@ -63,11 +63,16 @@ impl Failure {
         Self::InBand(Box::new(Report::read(body)))
     }
 
+    /// An error that an answer with a good status holds in a form of its server's own.
+    pub(crate) fn reported(error: &Value) -> Self {
+        Self::InBand(Box::new(Report::from_value(error)))
+    }
+
     /// An answer that ends with a mere sign of failure, without an error.
     pub(crate) fn broken_off(word: &str) -> Self {
         let error =
             serde_json::json!({ "error": { "message": "the server broke off", "type": word } });
-        Self::InBand(Box::new(Report::from_value(&error)))
+        Self::reported(&error)
     }
 
     /// The error in this answer, if there is one.
@@ -77,7 +82,7 @@ impl Failure {
         let is_error = !value["error"].is_null()
             || value["object"] == "error"
             || code.as_i64().is_some_and(|code| code != 0);
-        is_error.then(|| Self::InBand(Box::new(Report::from_value(value))))
+        is_error.then(|| Self::reported(value))
     }
 
     /// JSON that cannot be parsed. Only the place is kept: the text may be a model's output.

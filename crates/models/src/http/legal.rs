@@ -46,9 +46,8 @@ impl CallIds {
         length: (1, 64),
         characters: Characters::Any,
     };
-    /// Anthropic's.
-    #[cfg(feature = "anthropic")]
-    pub(crate) const ANTHROPIC: Self = Self {
+    /// Those that every server takes, such as Anthropic's.
+    pub(crate) const PLAIN: Self = Self {
         length: (1, 64),
         characters: Characters::Plain,
     };

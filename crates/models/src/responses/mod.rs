@@ -307,7 +307,7 @@ impl Reach for OpenAiResponsesSpec {
             }
         };
         let key = key.map(|key| match profile.key_in_api_key {
-            true => Key::Header("api-key", key),
+            true => Key::header("api-key", key),
             false => Key::Bearer(key),
         });
         let server = Endpoint::open(Reaching {
