@@ -53,7 +53,7 @@ impl Serialize for Messages<'_> {
 }
 
 impl Messages<'_> {
-    /// What is attached to results, after the last of them. `speaks` says whether a person speaks next.
+    /// Puts the files of results after the last of them. `speaks` says whether a person speaks next.
     fn put_attached<L: SerializeSeq>(
         &self,
         list: &mut L,
