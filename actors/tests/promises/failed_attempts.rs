@@ -213,7 +213,7 @@ async fn failed_attempts_are_charged_when_a_call_ends_between_or_after_them() {
             let system = builder.team(agent.into_team().unwrap()).start();
             let system = system.await.unwrap();
             let budget = Budget {
-                wall_time_ms: (end == "late").then_some(20_000),
+                wall_time: (end == "late").then_some(Duration::from_secs(20)),
                 ..Budget::default()
             };
             let turn = Turn::text("go").budget(budget);

@@ -174,7 +174,7 @@ impl Server {
         }
         let endpoint = self.connection.endpoint()?;
         let attempt = self.attempt(endpoint, request, cx, (path, &body), read);
-        let total = settings.timeouts.total();
+        let total = settings.timeouts.total;
         timed(endpoint, total, self.tariff(), request, attempt).await
     }
 
