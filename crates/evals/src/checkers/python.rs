@@ -8,7 +8,7 @@ use serde_json::Value;
 /// The digits of all scripts. `None` cannot happen: the pattern is a constant.
 static DIGIT: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^\p{Nd}$").ok());
 
-/// What `\w` finds. `None` cannot happen here either.
+/// The characters that `\w` finds. `None` cannot happen here either.
 static WORD: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"^[\p{L}\p{N}_]$").ok());
 
 /// Whether `\w` finds this character.
