@@ -23,7 +23,7 @@ pub struct Options {
     #[serde(rename = "patience_s", with = "seconds")]
     pub patience: Duration,
     /// Whether opening a store makes its tables and migrates those of an earlier program. Without it such a store is
-    /// refused as [`StoreError::TooOld`], and [`PostgresStore::migrate`] is called beforehand.
+    /// refused as [`StoreError::TooOld`](ghostlight_actors::contract::StoreError::TooOld), and [`PostgresStore::migrate`](crate::PostgresStore::migrate) is called beforehand.
     pub migrate: bool,
     /// The password, if neither the address nor its service contains one.
     #[serde(skip)]

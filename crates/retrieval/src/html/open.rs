@@ -213,7 +213,7 @@ pub(super) fn script(tag: &Tag) -> Option<Script> {
         let mut declared = declared(tag).into_iter().filter(|_| is_in_line);
         declared.find(|(name, _)| name == "vertical-align")
     };
-    of(&*tag.name).or_else(|| of(aligned()?.1.as_str()))
+    of(&tag.name).or_else(|| of(aligned()?.1.as_str()))
 }
 
 /// Whether an element is not shown. One that is hidden until it is found is meant to be found.
