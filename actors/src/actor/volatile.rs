@@ -79,10 +79,12 @@ impl VolatileTeams {
     }
 
     async fn takes(&self, batch: &Batch) -> Result<bool, StoreError> {
-        if batch.appends.is_empty()
-            && let Some((mailbox, _)) = batch.taken.first()
-        {
-            return self.holds_mailbox(mailbox).await;
+        if batch.appends.is_empty() {
+            return match (batch.taken.first(), batch.writes.first()) {
+                (Some((mailbox, _)), _) => self.holds_mailbox(mailbox).await,
+                (None, Some(write)) => self.holds_scope(&write.scope).await,
+                (None, None) => Ok(false),
+            };
         }
         for append in &batch.appends {
             if self.makes(append) || self.holds(&append.journal).await? {
@@ -419,5 +421,35 @@ impl Store for VolatileTeams {
 
     fn membership(&self) -> Option<&dyn DynMembership> {
         self.durable.membership()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::contract::{Expected, StateWrite};
+
+    #[tokio::test]
+    async fn a_value_of_a_team_in_memory_is_not_written_to_the_disk() {
+        let disk = InMemoryStore::new();
+        let teams = Arc::new(BTreeSet::from(["quick".to_owned()]));
+        let durable = StoreHandle::new(disk.clone());
+        let store = VolatileTeams::new(durable, teams, Retention::default());
+        for (scope, is_on_disk) in [("session:quick/ada", false), ("session:slow/ada", true)] {
+            let mut batch = Batch::default();
+            batch.writes.push(StateWrite {
+                scope: scope.to_owned(),
+                key: "file".to_owned(),
+                value: serde_json::value::to_raw_value(&1).ok(),
+                expected: Expected::Any,
+            });
+            let written = Journals::commit(&store, vec![batch]).await.unwrap();
+            assert!(written[0].is_ok());
+            let found = State::state(&store, scope.to_owned(), "file".to_owned()).await;
+            assert!(found.unwrap().value.is_some());
+            let found = State::state(&disk, scope.to_owned(), "file".to_owned()).await;
+            assert_eq!(found.unwrap().value.is_some(), is_on_disk, "{scope}");
+        }
     }
 }
