@@ -15,12 +15,16 @@ pub(super) enum Holds {
     Named,
     /// A list of names.
     Names,
+    /// Lists of names by name.
+    NamesByName,
     /// A list of one or more values.
     Values,
     /// A list of values.
     Examples,
     /// A number.
     Number,
+    /// A number above 0.
+    Positive,
     /// A number of things.
     Count,
     Text,
@@ -30,12 +34,13 @@ pub(super) enum Holds {
 }
 
 /// The words that providers check. Others are notes for them.
-pub(super) const KEYWORDS: [(&str, Holds); 47] = [
+pub(super) const KEYWORDS: [(&str, Holds); 55] = [
     ("$schema", Holds::Nothing),
     ("$vocabulary", Holds::Nothing),
     ("$ref", Holds::Text),
     ("$dynamicRef", Holds::Text),
-    ("$id", Holds::Text),
+    // References within the schema do not need it, and one with a fragment is refused.
+    ("$id", Holds::Nothing),
     ("$anchor", Holds::Text),
     ("$dynamicAnchor", Holds::Text),
     ("$comment", Holds::Text),
@@ -60,24 +65,32 @@ pub(super) const KEYWORDS: [(&str, Holds); 47] = [
     ("else", Holds::Schema),
     ("contentSchema", Holds::Schema),
     ("required", Holds::Names),
+    ("dependentRequired", Holds::NamesByName),
     ("enum", Holds::Values),
     ("examples", Holds::Examples),
     ("minimum", Holds::Number),
     ("maximum", Holds::Number),
     ("exclusiveMinimum", Holds::Number),
     ("exclusiveMaximum", Holds::Number),
-    ("multipleOf", Holds::Number),
+    ("multipleOf", Holds::Positive),
     ("minLength", Holds::Count),
     ("maxLength", Holds::Count),
     ("minItems", Holds::Count),
     ("maxItems", Holds::Count),
+    ("minContains", Holds::Count),
+    ("maxContains", Holds::Count),
     ("minProperties", Holds::Count),
     ("maxProperties", Holds::Count),
     ("title", Holds::Text),
     ("description", Holds::Text),
     ("pattern", Holds::Text),
     ("format", Holds::Text),
+    ("contentEncoding", Holds::Text),
+    ("contentMediaType", Holds::Text),
     ("uniqueItems", Holds::YesOrNo),
+    ("readOnly", Holds::YesOrNo),
+    ("writeOnly", Holds::YesOrNo),
+    ("deprecated", Holds::YesOrNo),
 ];
 
 impl Holds {
@@ -96,6 +109,14 @@ impl Holds {
                 Some(Value::Object(schemas.collect::<Map<_, _>>()))
             }
             (Self::Names, list @ Value::Array(_)) => Some(names(list)?.into()),
+            (Self::NamesByName, Value::Object(lists)) => {
+                let lists = lists.into_iter();
+                let lists = lists.filter_map(|(name, list)| Some((name, names(list)?.into())));
+                Some(Value::Object(lists.collect::<Map<_, _>>()))
+            }
+            (Self::Positive, Value::Number(number)) if number.as_f64().is_some_and(|n| n > 0.0) => {
+                Some(Value::Number(number))
+            }
             (Self::Values, Value::Array(values)) if values.is_empty() => None,
             (Self::Values | Self::Examples, value @ Value::Array(_))
             | (Self::Text, value @ Value::String(_))

@@ -78,6 +78,14 @@ fn what_providers_refuse_is_repaired_wherever_it_stands() {
             json!({"type": "string"}),
         ),
         (
+            json!({"multipleOf": 0, "readOnly": "yes", "deprecated": "soon", "minContains": "1"}),
+            json!({}),
+        ),
+        (
+            json!({"$id": "#a", "dependentRequired": {"a": ["b", 1], "c": "d"}}),
+            json!({"dependentRequired": {"a": ["b"]}}),
+        ),
+        (
             json!({"anyOf": [{"type": "string"}, {"type": null}, 7]}),
             json!({"anyOf": [{"type": "string"}, {"type": "null"}, {}]}),
         ),
