@@ -186,7 +186,7 @@ impl Body<'_> {
     /// tools, the called tools are named again and may not be called.
     fn tools(&self) -> Option<(Value, Option<Value>)> {
         let request = self.request;
-        let offered = offered(&request.tools);
+        let offered = offered(&request.tools, usize::MAX);
         if offered.is_empty() && !self.has_further_tools() {
             let named = tools_called(request);
             let tools = named
@@ -215,7 +215,8 @@ impl Body<'_> {
             Some(ToolChoice::None) => Some(json!({"type": "none"})),
             Some(ToolChoice::Required) => Some(json!({"type": "any"})),
             Some(ToolChoice::Tool(name)) => {
-                let is_there = self.has_further_tools() || is_offered(&request.tools, name);
+                let is_there =
+                    self.has_further_tools() || is_offered(&request.tools, name, usize::MAX);
                 is_there.then(|| json!({"type": "tool", "name": name}))
             }
         };

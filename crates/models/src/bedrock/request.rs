@@ -165,7 +165,7 @@ impl Body<'_> {
     fn tools(&self) -> Map<String, Value> {
         let request = self.request;
         let mut config = Map::new();
-        let offered = offered(&request.tools);
+        let offered = offered(&request.tools, usize::MAX);
         let is_none = request.settings.tool_choice == Some(ToolChoice::None);
         if offered.is_empty() || is_none && tools_called(request).is_empty() {
             let named = tools_called(request);
@@ -201,7 +201,7 @@ impl Body<'_> {
         let choice = match request.settings.tool_choice.as_ref() {
             Some(ToolChoice::Auto) => Some(json!({"auto": {}})),
             Some(ToolChoice::Required) => Some(json!({"any": {}})),
-            Some(ToolChoice::Tool(name)) if is_offered(&request.tools, name) => {
+            Some(ToolChoice::Tool(name)) if is_offered(&request.tools, name, usize::MAX) => {
                 Some(json!({"tool": {"name": name}}))
             }
             // There is no word for `none`.

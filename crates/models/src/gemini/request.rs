@@ -26,7 +26,7 @@ impl Body<'_> {
             let system = json!({"parts": [{"text": system}]});
             body.insert("systemInstruction".to_owned(), system);
         }
-        let offered = offered(&request.tools);
+        let offered = offered(&request.tools, usize::MAX);
         if !offered.is_empty() {
             let tools = offered.iter().map(|tool| {
                 json!({
@@ -80,7 +80,9 @@ impl Body<'_> {
             ToolChoice::Auto => json!({"mode": "AUTO"}),
             ToolChoice::None => json!({"mode": "NONE"}),
             ToolChoice::Required => json!({"mode": "ANY"}),
-            ToolChoice::Tool(name) if !is_offered(&self.request.tools, name) => return None,
+            ToolChoice::Tool(name) if !is_offered(&self.request.tools, name, usize::MAX) => {
+                return None;
+            }
             ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
         })
     }

@@ -7,42 +7,26 @@ use serde_json::Value;
 
 use super::legal::is_name;
 
-/// The tools with their schemas mended. A tool that no provider accepts is left out with a warning, since the provider
-/// would refuse the request with all other tools.
-pub(crate) fn offered(tools: &ToolSet) -> Vec<Arc<ToolDefinition>> {
-    let mut names = HashSet::new();
+/// The tools with their schemas mended, this many at most. A tool that no provider accepts is left out with a warning, since
+/// the provider would refuse the request with all other tools; so are those beyond the bound.
+pub(crate) fn offered(tools: &ToolSet, max_tools: usize) -> Vec<Arc<ToolDefinition>> {
     let mut offered = Vec::with_capacity(tools.len());
-    for tool in tools.iter() {
-        let fault = if !is_name(&tool.name) {
-            "its name is not 1 to 64 letters, digits, _ or -".to_owned()
-        } else if !names.insert(tool.name.as_str()) {
-            "another tool has its name".to_owned()
-        } else {
-            match legal_parameters(&tool.parameters) {
-                Ok(Cow::Borrowed(_)) => {
-                    offered.push(tool.clone());
-                    continue;
-                }
-                Ok(Cow::Owned(schema)) => {
-                    offered.push(Arc::new(ToolDefinition::clone(tool).parameters(schema)));
-                    continue;
-                }
-                Err(error) => error.to_string(),
-            }
-        };
-        tracing::warn!(
-            tool = tool.name,
-            "the tool is not offered to the model: {fault}"
-        );
+    for (tool, judged) in judged(tools, max_tools) {
+        match judged {
+            Ok(legal) => offered.push(legal),
+            Err(fault) => tracing::warn!(
+                tool = tool.name,
+                "the tool is not offered to the model: {fault}"
+            ),
+        }
     }
     offered
 }
 
 /// Whether the tool of this name is one that is [offered].
-pub(crate) fn is_offered(tools: &ToolSet, name: &str) -> bool {
-    let found = tools.get(name);
+pub(crate) fn is_offered(tools: &ToolSet, name: &str, max_tools: usize) -> bool {
     let is_offered =
-        found.is_some_and(|tool| is_name(name) && legal_parameters(&tool.parameters).is_ok());
+        judged(tools, max_tools).any(|(tool, judged)| tool.name == name && judged.is_ok());
     if !is_offered {
         tracing::warn!(
             tool = name,
@@ -50,6 +34,35 @@ pub(crate) fn is_offered(tools: &ToolSet, name: &str) -> bool {
         );
     }
     is_offered
+}
+
+/// Each tool, as it is offered or with the fault for which it is left out.
+fn judged(
+    tools: &ToolSet,
+    max_tools: usize,
+) -> impl Iterator<Item = (&Arc<ToolDefinition>, Result<Arc<ToolDefinition>, String>)> {
+    let (mut names, mut offered) = (HashSet::new(), 0);
+    tools.iter().map(move |tool| {
+        let judged = if !is_name(&tool.name) {
+            Err("its name is not 1 to 64 letters, digits, _ or -".to_owned())
+        } else if !names.insert(tool.name.as_str()) {
+            Err("another tool has its name".to_owned())
+        } else if offered == max_tools {
+            Err(format!(
+                "the model takes {max_tools} tools at most (`profile: {{ max_tools }}`)"
+            ))
+        } else {
+            match legal_parameters(&tool.parameters) {
+                Ok(Cow::Borrowed(_)) => Ok(tool.clone()),
+                Ok(Cow::Owned(schema)) => {
+                    Ok(Arc::new(ToolDefinition::clone(tool).parameters(schema)))
+                }
+                Err(error) => Err(error.to_string()),
+            }
+        };
+        offered += usize::from(judged.is_ok());
+        (tool, judged)
+    })
 }
 
 /// The tools of a request with further ones from its settings, such as tools of the provider's own. A further tool

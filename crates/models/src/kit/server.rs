@@ -143,13 +143,13 @@ impl Server {
         let messages = legal(&request.conversation, CallIds::PLAIN, provider.name);
         request.conversation = messages.into_iter().collect();
         if let Some(ToolChoice::Tool(name)) = &request.settings.tool_choice
-            && !is_offered(&request.tools, name)
+            && !is_offered(&request.tools, name, usize::MAX)
         {
             let mut settings = (*request.settings).clone();
             settings.tool_choice = None;
             request.settings = settings.into();
         }
-        request.tools = offered(&request.tools).into_iter().collect();
+        request.tools = offered(&request.tools, usize::MAX).into_iter().collect();
         Ok(request)
     }
 

@@ -55,6 +55,7 @@ pub(super) use self::{
 
 pub use ghostlight_actors::vocabulary::Prices;
 
+pub(crate) use self::profile::MAX_TOOLS;
 pub use self::{
     embedding_forms::EmbeddingForm,
     embeddings::{OpenAiEmbedder, OpenAiEmbedderSpec},

@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::profiles;
 use crate::http::{CallIds, Inputs};
 
+/// The most tools of a request that OpenAI takes: it refuses one with more, as a whole.
+pub(crate) const MAX_TOOLS: u16 = 128;
+
 /// The abilities of a server, and its differences from OpenAI's own. `ghostlight list providers` prints the known ones.
 ///
 /// A profile is chosen by the model's address and name. In a team file, `profile: groq` names one, and its fields
@@ -28,6 +31,8 @@ pub struct Profile {
     pub key_variable: String,
     /// Whether models may call tools.
     pub tools: bool,
+    /// The most tools of a request. Those after them are left out with a warning.
+    pub max_tools: u16,
     /// How an answer that must fit a schema is asked for.
     pub answers: Answers,
     /// Whether it is asked for so beside tools, too; otherwise the schema then stands in the prompt.
@@ -137,6 +142,7 @@ impl Default for Profile {
             base_url: String::new(),
             key_variable: String::new(),
             tools: true,
+            max_tools: MAX_TOOLS,
             answers: Answers::default(),
             answers_beside_tools: true,
             images: true,

@@ -100,7 +100,8 @@ impl Body<'_> {
         fields: &mut Fields<'_, M>,
         further: Option<&Value>,
     ) -> Result<(), M::Error> {
-        let tools = self.encoded.of(&self.request.tools);
+        let max_tools = usize::from(self.profile.max_tools);
+        let tools = self.encoded.of(&self.request.tools, max_tools);
         let tools = tools.map_err(serde::ser::Error::custom)?;
         if tools.get() == "[]" && further.is_none() {
             // Servers refuse a tool choice without tools.
@@ -132,7 +133,8 @@ impl Body<'_> {
                 ToolChoice::None => Some(json!("none")),
                 ToolChoice::Required => Some(json!("required")),
                 ToolChoice::Tool(name) => {
-                    let is_there = further.is_some() || is_offered(&self.request.tools, name);
+                    let is_there =
+                        further.is_some() || is_offered(&self.request.tools, name, max_tools);
                     is_there.then(|| json!({"type": "function", "function": {"name": name}}))
                 }
             });

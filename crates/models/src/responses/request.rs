@@ -11,7 +11,10 @@ use super::{
     kept::Kept,
     settings::{History, OpenAiResponsesSpec},
 };
-use crate::http::{CallIds, in_words, is_offered, legal, offered, with_further};
+use crate::{
+    http::{CallIds, in_words, is_offered, legal, offered, with_further},
+    openai::MAX_TOOLS,
+};
 
 /// The field with the stored response that a request follows.
 pub(super) const PREVIOUS: &str = "previous_response_id";
@@ -98,7 +101,7 @@ impl Body<'_> {
     }
 
     fn put_tools(&self, put: &mut impl FnMut(&str, Value), further: Option<&Value>) {
-        let offered = offered(&self.request.tools);
+        let offered = offered(&self.request.tools, MAX_TOOLS.into());
         let functions = offered.iter().map(|tool| {
             json!({
                 "type": "function",
@@ -125,7 +128,7 @@ impl Body<'_> {
             ToolChoice::Required => Some(json!("required")),
             ToolChoice::Tool(name) => {
                 let is_there = tools.iter().any(|tool| tool["name"] == *name)
-                    || is_offered(&self.request.tools, name);
+                    || is_offered(&self.request.tools, name, MAX_TOOLS.into());
                 is_there.then(|| json!({"type": "function", "name": name}))
             }
         });
