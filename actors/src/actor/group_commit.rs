@@ -60,6 +60,10 @@ impl GroupCommit {
     pub(crate) fn commit(&self, batch: Batch, on_committed: OnCommitted) {
         {
             let mut queue = self.0.queue.lock();
+            if queue.batches.is_empty() {
+                // A batch is mostly alone, and a list makes room for four by itself.
+                queue.batches.reserve_exact(1);
+            }
             queue.batches.push(batch);
             queue.callers.push_back(on_committed);
             if std::mem::replace(&mut queue.committing, true) {
