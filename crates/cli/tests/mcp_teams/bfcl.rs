@@ -240,7 +240,7 @@ async fn remembered(python: &Path, category: &str, keep: &'static str, find: &'s
     let before = samples(&format!("{category}-before.jsonl"));
     let questions = samples(&format!("{category}.jsonl"));
     assert_eq!((before.len(), questions.len()), (5, 25));
-    let is_kept = |number: usize| number % 3 != 0;
+    let is_kept = |number: usize| !number.is_multiple_of(3);
     let mut kept = BTreeMap::<String, Vec<(String, String)>>::new();
     for (number, question) in questions.iter().enumerate().filter(|(n, _)| is_kept(*n)) {
         let conversation = &before[number % before.len()].id;

@@ -467,7 +467,7 @@ impl Tool for Timed {
 
     async fn call(&self, _: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
         let number = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
-        if number % 100 == 0 {
+        if number.is_multiple_of(100) {
             self.times.lock().unwrap().push(processor_time());
         }
         if number == self.hangs_at {
