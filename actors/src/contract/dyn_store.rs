@@ -21,7 +21,7 @@ macro_rules! erased {
         })* }
         optional { $($asked:ident, $erased:ident, $ask:ident, $doing:literal { $($methods:tt)* })* }
     ) => {
-        /// A [`Store`] with boxed futures: what [`StoreHandle`] keeps and a [`StoreWrapper`](super::StoreWrapper) is
+        /// A [`Store`] with boxed futures: what [`StoreHandle`](super::StoreHandle) keeps and a [`StoreWrapper`](super::StoreWrapper) is
         /// around. Every store has it, and so has every handle.
         pub trait DynStore: Send + Sync + 'static {
             $($(

@@ -65,7 +65,7 @@ macro_rules! handle {
 
         impl StoreHandle {
             $($(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`].")]
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($name), "`](super::", stringify!($part), "::", stringify!($name), ").")]
                 ///
                 /// # Errors
                 /// The errors and refusals of the store.
@@ -74,7 +74,7 @@ macro_rules! handle {
                 }
             )*
             $(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`].")]
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($derived), "`](super::", stringify!($part), "::", stringify!($derived), ").")]
                 ///
                 /// # Errors
                 /// The errors and refusals of the store.
@@ -83,7 +83,7 @@ macro_rules! handle {
                 }
             )*
             $(
-                #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`].")]
+                #[doc = concat!("See [`", stringify!($part), "::", stringify!($told), "`](super::", stringify!($part), "::", stringify!($told), ").")]
                 pub fn $told(&self, $($about: $of),*) -> $plain {
                     self.0.$told($($about),*)
                 }
