@@ -581,7 +581,7 @@ interceptors:
         ("  - { name: retry, atempts: 2 }", "atempts"),
         ("  - { name: rate_limit, per_s: 3 }", "calls"),
         ("  - { name: rate_limit, calls: 1, per_s: 0 }", "per_s"),
-        ("  - { name: cache, ttl_s: -1 }", "negative"),
+        ("  - { name: cache, ttl_s: -1 }", "0 or more"),
         ("  - { name: cache, tools: [acct] }", "act"),
         ("  - { name: audit, file: /no/such/folder/audit }", "audit"),
     ] {
