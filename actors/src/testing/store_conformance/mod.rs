@@ -200,9 +200,9 @@ promises! {
     "trees that may go are told, the one that ended first at the front" => deletion::expired;
     "blobs go with the last run that is pinned to them" => deletion::blobs;
     "the contents of artifacts stay as long as a version refers to them" => deletion::artifacts;
-    "the files in entries stay as long as a session or a tree has them" => files::kept;
     "a session is deleted with its state and artifacts, and nothing else is" => deletion::sessions;
     "a session that another process owns or in which a run is carried is not deleted" => deletion::open_sessions;
+    "the files in entries stay as long as a session or a tree has them" => files::kept;
     "all that is held is listed by name, what was taken or deleted too" => inventory::names;
     "anyone may post while another process owns the run" => mailbox::from_outside;
 }
