@@ -165,7 +165,8 @@ mod tests {
     fn bfcl_looks_for_an_answer_as_the_official_checker_does() {
         for (answer, possible, passes) in [
             ("It is Seattle.", "seattle", true),
-            ("On April 1,2024", "april 1, 2024", true),
+            ("On April 1, 2024", "April 1 2024", true),
+            ("On April 1,2024", "april 1, 2024", false),
             ("It costs 2017 euro", "17", false),
             ("seventeen", "seven", false),
             ("Yoon Dong-Sup", "Yoon Dongsup", true),
