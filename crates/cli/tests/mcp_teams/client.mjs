@@ -19,6 +19,11 @@ const transport = target.startsWith("http")
   ? new StreamableHTTPClientTransport(new URL(target), { requestInit: { headers } })
   : new StdioClientTransport({ command: target, args: rest });
 await client.connect(transport);
+// The client forgets who wants progress as soon as the result is there, and hears of progress a moment after it was read. So
+// of two lines that are read at once it loses the first, unless the second waits for that moment.
+const hear = transport.onmessage;
+transport.onmessage = (message, ...more) =>
+  "result" in message ? setImmediate(() => hear(message, ...more)) : hear(message, ...more);
 
 const { tools } = await client.listTools();
 console.log("tools", JSON.stringify(tools.map((tool) => tool.name)));
