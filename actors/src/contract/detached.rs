@@ -60,7 +60,7 @@ impl Attached {
         }
     }
 
-    /// Finds the files in the text of an entry; `None` where there are none. What it finds is written back as it was: base64
+    /// Finds the files in the text of an entry; `None` where there are none. They are written back as they were: base64
     /// that has another form than ours stays in the entry.
     pub(super) fn find(text: &str) -> Option<Self> {
         if is_detached(text) {

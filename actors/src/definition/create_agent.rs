@@ -34,7 +34,7 @@ pub struct CreateAgentSpec {
     pub behavior: BehaviorSpec,
     /// The most steps of each.
     pub max_steps: u32,
-    /// How long each may work, a second at the least. What it has said by then is its partial result.
+    /// The time that each may work, at least a second. Its words up to then are its partial result.
     #[serde(rename = "timeout_s", with = "seconds")]
     #[schemars(with = "f64")]
     pub timeout: Duration,

@@ -85,7 +85,7 @@ struct Completed<R> {
     result: R,
 }
 
-/// What an entry tells of an operation besides its result: what it consumed, and how a call of a tool was answered.
+/// The content of an entry besides the result of its operation: the consumption, and how a call of a tool was answered.
 pub(super) type Head = (OperationId, CallIdentity, Spent, Option<CallReport>);
 
 /// The journal's record of an operation's end. If its result has no form as JSON, the returned error is recorded instead.

@@ -43,7 +43,7 @@ fn answer(tokens: u64) -> ModelResponse {
     response
 }
 
-/// What the run has spent at its end: model calls, and tokens of requests.
+/// The consumption of a run at its end: model calls, and tokens of requests.
 async fn spent(stage: &Stage, run: &Run) -> (u64, u64) {
     let entries = stage.entries(run.id()).await;
     let Some(Entry::RunEnded(end)) = entries.last() else {
@@ -163,7 +163,7 @@ async fn a_wait_that_another_process_has_outdone_is_not_recorded_again() {
         .map(|wait| wait.tries)
         .collect();
     assert_eq!(tries, [1, 2, 3]);
-    // What the first process asked for in vain is known to nobody.
+    // Nobody knows of the attempts that the first process made in vain.
     assert_eq!(spent(&stage, &run).await, (1, 40));
 }
 

@@ -188,7 +188,7 @@ mod tests {
         let status = Status::from_error(Box::new(UnreadError::of("a stands twice")));
         let unread = error(&status);
         assert!(matches!(&unread, ClientError::Malformed(text) if text == "a stands twice"));
-        // What the agent was asked for may have been done.
+        // The agent may have done its task.
         assert!(unread.was_sent());
         assert!(!error(&Status::invalid_argument("no")).was_sent());
     }
