@@ -251,7 +251,7 @@ fn every_promise_holds_for_agents_with_policies_and_bounded_contexts() {
         assert!(report.violations.is_empty());
         return;
     }
-    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(40);
+    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(20);
     let (mut calls, mut answers, mut failed) = (0, 0, Vec::new());
     for seed in 0..seeds {
         let report = live_through(seed);

@@ -39,8 +39,10 @@ use crate::{
     stage::{call, desk},
 };
 
-/// How many steps a run has; `GHOSTLIGHT_STEPS=4000` takes a minute and a half of processor time.
+/// How many steps a run has whose context is bounded; `GHOSTLIGHT_STEPS=4000` takes a minute and a half of processor time.
 const STEPS: u64 = 2_000;
+/// How many it has for each of the behaviors and groups of policies, which are many.
+const STEPS_OF_EACH: u64 = 1_000;
 
 pub(crate) fn number_in(variable: &str, otherwise: u64) -> u64 {
     let text = std::env::var(variable).ok();
@@ -354,7 +356,7 @@ async fn the_context_of_a_long_run_is_worked_out_once_in_each_life() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_long_run_takes_what_the_first_took_in_every_behavior() {
-    let steps = number_in("GHOSTLIGHT_STEPS", STEPS);
+    let steps = number_in("GHOSTLIGHT_STEPS", STEPS_OF_EACH);
     // The one that is left out, `function_calling`, is that of the other tests here.
     for behavior in ["react", "reflection", "plan_and_solve", "adaptive"] {
         if !is_wanted(behavior) {
@@ -381,7 +383,7 @@ async fn a_step_of_a_long_run_takes_what_the_first_took_in_every_behavior() {
 
 #[tokio::test(start_paused = true)]
 async fn a_step_of_a_long_run_takes_what_the_first_took_with_every_policy() {
-    let steps = number_in("GHOSTLIGHT_STEPS", STEPS);
+    let steps = number_in("GHOSTLIGHT_STEPS", STEPS_OF_EACH);
     // A step has a price of its own, so several policies in one run cost less than one run of each.
     for (group, policies) in policies() {
         let wanted: Vec<PolicySpec> = policies

@@ -1,4 +1,4 @@
-//! A hundred episodes through the gateway of Agent Lightning, which is the official one: a trainer finds there each call as
+//! Episodes through the gateway of Agent Lightning, which is the official one: a trainer finds there each call as
 //! tokens, and each reward once, also where the runner was killed.
 
 #![allow(clippy::print_stdout)]
@@ -13,11 +13,18 @@ use serde_json::{Value, json};
 
 use crate::own_command::Desk;
 
-const EPISODES: usize = 100;
 /// The episodes that are under way at once.
-const AT_ONCE: usize = 20;
+const AT_ONCE: usize = 10;
 /// The calls of an episode: one that asks for the sum, and one that tells it.
 const CALLS: usize = 2;
+
+/// How many episodes there are: a hundred where the benchmarks are wanted as a whole.
+fn episodes() -> usize {
+    match std::env::var_os("GHOSTLIGHT_WHOLE_BENCHMARKS").is_some_and(|whole| whole == "1") {
+        true => 100,
+        false => 30,
+    }
+}
 
 /// A trainer, in a process of its own.
 struct Trainer {
@@ -39,7 +46,7 @@ impl Trainer {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli/trainer.py");
         let mut process = Command::new(python)
             .arg(script)
-            .arg(EPISODES.to_string())
+            .arg(episodes().to_string())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -101,7 +108,7 @@ fn check(found: &[Value]) -> u64 {
         id.strip_prefix("episode-").unwrap().parse().unwrap()
     };
     let by_number: BTreeMap<u64, &Value> = found.iter().map(|one| (number(one), one)).collect();
-    assert_eq!((found.len(), by_number.len()), (EPISODES, EPISODES));
+    assert_eq!((found.len(), by_number.len()), (episodes(), episodes()));
     for (n, episode) in &by_number {
         assert_eq!(episode["state"], "succeeded", "{episode}");
         // The policy is wrong where the first number is a multiple of 4.
@@ -131,7 +138,7 @@ fn check(found: &[Value]) -> u64 {
 }
 
 #[test]
-fn a_trainer_finds_a_hundred_episodes_as_tokens_with_their_rewards() {
+fn a_trainer_finds_each_episode_as_tokens_with_its_reward() {
     let Some(mut trainer) = Trainer::new() else {
         return;
     };
@@ -144,13 +151,13 @@ fn a_trainer_finds_a_hundred_episodes_as_tokens_with_their_rewards() {
         &trainer.address,
     ];
     let done = desk.shipped(&words).exits(0);
-    let wanted = format!("{EPISODES} rollouts with a reward, 0 without");
+    let wanted = format!("{} rollouts with a reward, 0 without", episodes());
     assert!(done.out.contains(&wanted), "{}", done.out);
-    assert_eq!(check(&trainer.found()), (EPISODES * CALLS) as u64);
+    assert_eq!(check(&trainer.found()), (episodes() * CALLS) as u64);
 }
 
 #[test]
-fn a_runner_that_was_killed_leaves_a_trainer_the_same_hundred_episodes() {
+fn a_runner_that_was_killed_leaves_a_trainer_the_same_episodes() {
     let Some(mut trainer) = Trainer::new() else {
         return;
     };
@@ -165,7 +172,7 @@ fn a_runner_that_was_killed_leaves_a_trainer_the_same_hundred_episodes() {
         "--take-running",
     ];
     let mut kills = 0;
-    for ended in [20, 50, 80] {
+    for ended in [2, 5, 8].map(|tenths| tenths * episodes() / 10) {
         let mut runner = desk.start_shipped(&words);
         desk.until("the next episodes", |_| trainer.found().len() >= ended);
         kills += u64::from(runner.0.try_wait().unwrap().is_none());
@@ -176,6 +183,6 @@ fn a_runner_that_was_killed_leaves_a_trainer_the_same_hundred_episodes() {
     desk.shipped(&words).exits(0);
     let asked = check(&trainer.found());
     // What was under way when it was killed was asked a second time, and nothing else.
-    let most = (EPISODES * CALLS) as u64 + kills * AT_ONCE as u64;
+    let most = (episodes() * CALLS) as u64 + kills * AT_ONCE as u64;
     assert!(asked <= most, "{asked} calls of at most {most}");
 }

@@ -517,7 +517,7 @@ fn kill_in_effect(scene: &Scene, at: usize) -> String {
 /// `GHOSTLIGHT_KILLS=1000 cargo nextest run --test crash random --no-capture` is the soak.
 #[test]
 fn killed_at_random_times_it_goes_on_to_the_same_end() {
-    let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(100, |kills| kills.parse().unwrap());
+    let kills: u64 = std::env::var("GHOSTLIGHT_KILLS").map_or(40, |kills| kills.parse().unwrap());
     let answer = undisturbed(FILE, "random").answer;
     let chance = SeededEntropy::new(kills);
     let mut tally = Tally::default();

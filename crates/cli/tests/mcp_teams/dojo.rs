@@ -251,10 +251,10 @@ async fn the_benchmarks_own_solutions_solve_its_tasks_through_our_tools() {
 async fn approvals_and_a_filter_keep_what_an_injection_orders_from_being_done() {
     let Some(python) = python() else { return };
     let attack = ("banking", "important_instructions");
-    let few = |sample: &Sample| ["user_task_0", "user_task_4"].contains(&sample.cluster());
+    let few = |sample: &Sample| sample.cluster() == "user_task_0";
     let played = play(&python, attack, false, few).await;
     let base = played.of("base", "security");
-    assert_eq!(base.len(), 18);
+    assert_eq!(base.len(), 9);
     are(&base, |_| false, "the worst model obeys");
     for variant in ["filtered", "with_approvals"] {
         are(&played.of(variant, "security"), |_| true, variant);
