@@ -80,6 +80,16 @@ pub enum CellResult {
     },
 }
 
+impl CellResult {
+    /// The result; the reason of one that was not tried is that the budget is used up, where it is.
+    pub(crate) fn or_exhausted(self, exhausted: Option<String>) -> Self {
+        match (self, exhausted) {
+            (Self::NotRun { .. }, Some(why)) => Self::NotRun { why },
+            (result, _) => result,
+        }
+    }
+}
+
 impl Cell {
     /// Whether it passed all scorers that count; `None` where the cell says nothing about the agent.
     pub fn success(&self) -> Option<bool> {

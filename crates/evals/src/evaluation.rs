@@ -263,13 +263,9 @@ impl Evaluation {
 
     async fn cell(&self, asking: Asking<'_>, place: Place<'_>) -> Result<Cell, SystemError> {
         let (mut recording, mut judged) = (Recording::default(), Spent::default());
-        let result = match asking.purse.exhausted() {
-            Some(why) => CellResult::NotRun { why },
-            None => {
-                self.scored(asking, &place, &mut recording, &mut judged)
-                    .await?
-            }
-        };
+        let (place, exhausted) = place.within(asking.purse);
+        let scored = self.scored(asking, &place, &mut recording, &mut judged);
+        let result = scored.await?.or_exhausted(exhausted);
         Ok(self.told(&place, result, recording, judged))
     }
 
@@ -503,6 +499,18 @@ struct Place<'a> {
     sample: &'a Sample,
     repeat: u32,
     reach: Reach,
+}
+
+impl Place<'_> {
+    /// The same place, and why nothing may be consumed there any more, if so. What is recorded costs nothing, so it stays in
+    /// reach.
+    fn within(mut self, purse: &Purse) -> (Self, Option<String>) {
+        let exhausted = purse.exhausted();
+        if exhausted.is_some() {
+            self.reach = Reach::Look;
+        }
+        (self, exhausted)
+    }
 }
 
 /// A tool that a sample offers. Nothing is behind it, so a call has no effect.

@@ -115,10 +115,9 @@ impl Evaluation {
             async move {
                 let (mut recording, mut judged) = (Recording::default(), Spent::default());
                 let read = (&mut recording, &mut judged);
-                let result = match asking.purse.exhausted() {
-                    Some(why) => CellResult::NotRun { why },
-                    None => self.gone_on(asking, &place, (prefix, base), read).await?,
-                };
+                let (place, exhausted) = place.within(asking.purse);
+                let result = self.gone_on(asking, &place, (prefix, base), read);
+                let result = result.await?.or_exhausted(exhausted);
                 let cell = self.told(&place, result, recording, judged);
                 seen(&cell);
                 Ok::<_, SystemError>((index, cell))

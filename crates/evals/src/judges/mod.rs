@@ -198,7 +198,7 @@ impl Judge {
 }
 
 impl Asking<'_> {
-    /// Asks one model, unless the budget is used up, or nothing is recorded and nothing may be asked.
+    /// The verdict of one model: the recorded one, or else a new one, unless the budget is used up or nothing may be asked.
     async fn ask(
         &self,
         team: &TeamSpec,
@@ -207,14 +207,13 @@ impl Asking<'_> {
         material: &str,
         spent: &mut Spent,
     ) -> Result<Result<Asked, Missing>, SystemError> {
-        if let Some(why) = self.purse.exhausted() {
-            return Ok(Err(Missing::NotRun(why)));
-        }
+        let exhausted = self.purse.exhausted();
+        let may_ask = self.may_ask && exhausted.is_none();
         let digest = Digest::of_parts(&[key.as_bytes(), material.as_bytes()]);
         let key = format!("{:016x}", digest.short());
-        let asked = ask(self.system, team, form, &key, material, self.may_ask).await?;
+        let asked = ask(self.system, team, form, &key, material, may_ask).await?;
         let Some(asked) = asked else {
-            let why = String::from("the judge was not asked yet");
+            let why = exhausted.unwrap_or_else(|| String::from("the judge was not asked yet"));
             return Ok(Err(Missing::NotRun(why)));
         };
         self.purse.add(&asked.spent);

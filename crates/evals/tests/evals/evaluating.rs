@@ -306,6 +306,23 @@ async fn no_cell_starts_once_the_budget_is_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_recorded_cell_counts_although_the_budget_is_used_up() {
+    let store = InMemoryStore::new();
+    let model = model().delay(Duration::from_millis(5));
+    let tried = |change| Evaluation::new(suite(change), &team(), samples(2)).unwrap();
+    // All cells are under way before one of them has consumed anything.
+    let budget = json!({ "cost_micros": 25 });
+    let at_once = tried(json!({ "budget": budget, "concurrency": 8 }));
+    let first = evaluated(store.clone(), &at_once, &model).await;
+    assert_eq!((first.len(), model.calls()), (8, 8));
+    let one_by_one = tried(json!({ "budget": budget, "concurrency": 1 }));
+    let again = evaluated(store, &one_by_one, &model).await;
+    assert_eq!(model.calls(), 8);
+    let json = |cells: &[Cell]| serde_json::to_string(cells).unwrap();
+    assert_eq!(json(&again), json(&first));
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_cell_is_told_as_it_ends_and_a_fault_of_a_suite_is_told_first() {
     let evaluation = Evaluation::new(suite(json!({})), &team(), samples(4)).unwrap();
     let system = start(
