@@ -163,13 +163,15 @@ impl Evaluation {
     ) -> Result<CellResult, SystemError> {
         let base = &self.variants[base];
         let key = format!(
-            "{}/{}/fork-{}-{}/{}/{}",
+            "{}/{}/fork-{}-{}/{}/{}/{:016x}",
             self.suite.evaluation,
             place.sample.id,
             prefix.run.short(),
             prefix.entries,
             place.variant.name,
-            place.repeat
+            place.repeat,
+            // A variant that was changed continues anew.
+            place.variant.digest.short()
         );
         let system = asking.system;
         if place.reach != Reach::Try {

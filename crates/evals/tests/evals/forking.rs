@@ -56,13 +56,17 @@ fn evaluation() -> Evaluation {
 }
 
 fn evaluation_of(samples: Vec<Sample>, repeat: u32) -> Evaluation {
+    evaluation_with("Doubt.", samples, repeat)
+}
+
+fn evaluation_with(instructions: &str, samples: Vec<Sample>, repeat: u32) -> Evaluation {
     let mut agent = AgentSpec::new("desk");
     agent.model = Some(String::from("model"));
     agent.tools = vec![String::from("look")];
     agent.behavior = serde_json::from_value(json!("works")).unwrap();
     let suite: SuiteSpec = serde_json::from_value(json!({
         "evaluation": "desk", "team": "desk.yaml", "data": [], "repeat": repeat,
-        "variants": { "base": {}, "doubting": { "agent": { "instructions": "Doubt." } } },
+        "variants": { "base": {}, "doubting": { "agent": { "instructions": instructions } } },
         "scorers": [{ "answer": { "expected": "yes" } }],
     }))
     .unwrap();
@@ -141,6 +145,23 @@ async fn what_was_done_before_the_cut_is_not_done_again() {
     let (whole, asked) = forked(&store, &log, &evaluation, Some(0)).await;
     assert_eq!((whole.cells.len(), asked), (5 * 3 * 2, (4 * 2 + 1) * 3 * 2));
     assert_eq!(log.count("look"), 2 * looked);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_variant_that_was_changed_continues_anew() {
+    let (store, log) = (InMemoryStore::new(), EffectLog::new());
+    let samples = || vec![Sample::new("s1", "is it so?")];
+    let doubting = evaluation_of(samples(), 1);
+    forked(&store, &log, &doubting, None).await;
+    let (first, _) = forked(&store, &log, &doubting, Some(1)).await;
+    let sure = evaluation_with("Be sure.", samples(), 1);
+    let (second, asked) = forked(&store, &log, &sure, Some(1)).await;
+    let successes = |forked: &Forked| -> Vec<Option<bool>> {
+        forked.cells.iter().map(|cell| cell.success()).collect()
+    };
+    assert_eq!(successes(&first), [Some(true), Some(false)]);
+    assert_eq!(successes(&second), [Some(true), Some(true)]);
+    assert_eq!(asked, 1, "the other variant is as it was");
 }
 
 #[tokio::test(start_paused = true)]
