@@ -55,13 +55,26 @@ pub struct TeamFile {
 /// # Errors
 /// When the file cannot be read, and the first fault in it with its place.
 pub fn load(path: impl AsRef<Path>) -> Result<TeamFile, ConfigError> {
-    let path = path.as_ref();
+    load_at(path.as_ref(), None)
+}
+
+/// Reads a team that stands below this key of another file, such as an evaluation's. Relative paths in it start from the
+/// file's folder.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_within(path: impl AsRef<Path>, key: &str) -> Result<TeamFile, ConfigError> {
+    load_at(path.as_ref(), Some(key))
+}
+
+fn load_at(path: &Path, key: Option<&str>) -> Result<TeamFile, ConfigError> {
     let failed = |source: io::Error| ConfigError::Read {
         path: path.to_owned(),
         source,
     };
     let text = files::read_text(path, MAX_BYTES).map_err(failed)?;
-    let mut file = parse(text, path.display().to_string())?;
+    let origin = path.display().to_string();
+    let mut file = parse_at(text, origin, environment::variable, key)?;
     let file_path = std::path::absolute(path).map_err(failed)?;
     if let Some(folder) = file_path.parent() {
         paths::resolve(&mut file.spec, folder);
@@ -89,8 +102,28 @@ pub fn parse_with(
     origin: impl Into<String>,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<TeamFile, ConfigError> {
-    let (text, origin) = (text.into(), origin.into());
-    match read(&text, &variable) {
+    parse_at(text.into(), origin.into(), variable, None)
+}
+
+/// Parses the text of another file with a team below this key, like [`parse`].
+///
+/// # Errors
+/// The first fault with its place.
+pub fn parse_within(
+    text: impl Into<String>,
+    origin: impl Into<String>,
+    key: &str,
+) -> Result<TeamFile, ConfigError> {
+    parse_at(text.into(), origin.into(), environment::variable, Some(key))
+}
+
+fn parse_at(
+    text: String,
+    origin: String,
+    variable: impl Fn(&str) -> Option<String>,
+    key: Option<&str>,
+) -> Result<TeamFile, ConfigError> {
+    match read(&text, &variable, key) {
         Ok(read) => Ok(TeamFile {
             spec: read.spec,
             origin,
@@ -109,9 +142,22 @@ struct Read {
     process: Vec<process::ProcessSetting>,
 }
 
-fn read(text: &str, lookup: variables::Lookup<'_>) -> Result<Read, fault::Fault> {
-    let document = document::read(text)
+fn read(
+    text: &str,
+    lookup: variables::Lookup<'_>,
+    key: Option<&str>,
+) -> Result<Read, fault::Fault> {
+    let mut document = document::read(text)
         .map_err(|(place, message)| fault::Fault::new(FaultKind::Syntax, place, message))?;
+    if let Some(key) = key {
+        document = match document.get(key) {
+            Some(team) => team.clone(),
+            None => Node {
+                content: Content::Null,
+                ..document
+            },
+        };
+    }
     read_document(document, lookup)
 }
 

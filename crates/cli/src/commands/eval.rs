@@ -16,11 +16,11 @@ use std::{
 };
 
 use ghostlight::{
-    config,
+    config::{self, TeamFile},
     evals::{
         Evaluation, Reach, Report,
         statistics::detectable_before,
-        suite::{SuiteSpec, Wanted},
+        suite::{SuiteSpec, TeamSource, Wanted},
     },
     files,
 };
@@ -41,6 +41,8 @@ use crate::{
 
 /// The largest suite that is read, in bytes.
 const MAX_BYTES: u64 = 4 << 20;
+/// The key of a suite below which its team is.
+const TEAM: &str = "team";
 
 pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Failure> {
     let arguments = match arguments.act {
@@ -115,6 +117,16 @@ fn read(path: &Path) -> Result<SuiteSpec, Failure> {
     read.ok_or_else(|| Failure::Usage(format!("{}: the file holds no evaluation", path.display())))
 }
 
+/// The team of a suite: the file that it names, or the team in it.
+fn team(suite: &SuiteSpec, path: &Path) -> Result<TeamFile, Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let team = match &suite.team {
+        TeamSource::File(file) => config::load(folder.join(file)),
+        _ => config::load_within(path, TEAM),
+    };
+    Ok(team?)
+}
+
 /// The part of an evaluation that the arguments choose.
 #[derive(Clone, Copy, Default)]
 struct Chosen<'a> {
@@ -142,7 +154,7 @@ async fn evaluation(
         .limit(chosen.limit)
         .strict(chosen.strict);
     let samples = data::samples(&suite, folder, &wanted, store).await?;
-    let mut file = config::load(folder.join(&suite.team))?;
+    let mut file = team(&suite, path)?;
     default_model::define(file.spec_mut(), registry, model)?;
     let model = default_model::describe(file.spec(), registry);
     let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;

@@ -17,6 +17,8 @@ mod editors;
 mod evaluating;
 #[cfg(feature = "full")]
 mod evaluation_data;
+#[cfg(feature = "full")]
+mod evaluation_inputs;
 #[cfg(all(unix, feature = "full"))]
 mod failing_over;
 mod files;

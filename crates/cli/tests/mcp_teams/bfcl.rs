@@ -8,7 +8,7 @@ use ghostlight::{
     contract::{ModelContext, ModelHandle},
     evals::{
         Cell, Evaluation,
-        suite::{Sample, SuiteSpec},
+        suite::{Sample, SuiteSpec, TeamSource},
     },
     prelude::*,
     vocabulary::{Role, ToolCall},
@@ -116,7 +116,10 @@ async fn play(
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
     let samples: Vec<Sample> = samples.filter(wanted).collect();
-    let file = config::load(folder.join(&suite.team)).unwrap();
+    let TeamSource::File(team) = &suite.team else {
+        panic!("{:?}", suite.team);
+    };
+    let file = config::load(folder.join(team)).unwrap();
     let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).unwrap();
     let registry = ghostlight::builtin().model("default", ModelHandle::new(model));
     let builder = System::builder(InMemoryStore::new()).recover(false);

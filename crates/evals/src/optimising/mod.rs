@@ -39,7 +39,7 @@ use crate::{
     evaluation::{Evaluation, EvaluationFault, Reach},
     judged::recorded,
     purse::Purse,
-    suite::{Sample, SuiteFault, SuiteSpec, VariantSpec},
+    suite::{Sample, SuiteFault, SuiteSpec, TeamSource, VariantSpec},
 };
 
 /// A search for better texts of a team that can be carried out.
@@ -244,9 +244,13 @@ impl Optimiser {
             text: name,
             to,
         });
+        let team = match &self.suite.team {
+            TeamSource::File(path) => self.folder.join(path),
+            TeamSource::Here(_) => PathBuf::new(),
+        };
         Patch {
             evaluation: self.suite.evaluation.clone(),
-            team: self.folder.join(&self.suite.team),
+            team,
             gain: gain.map_or_else(
                 || String::from("the gain was not measured"),
                 GainReport::text,

@@ -14,7 +14,8 @@ use super::texts::TextName;
 pub struct Patch {
     /// The evaluation by which the texts were found.
     pub evaluation: String,
-    /// The team file; a relative path starts from the working folder.
+    /// The team file, or the suite that holds the team; a relative path starts from the working folder. Empty where the
+    /// suite holds the team and has no file.
     pub team: PathBuf,
     /// The gain, in words.
     pub gain: String,

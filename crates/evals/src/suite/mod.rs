@@ -11,6 +11,7 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
 pub(crate) use self::variant::variant_in;
 pub use self::{
@@ -32,8 +33,8 @@ pub use crate::{
 pub struct SuiteSpec {
     /// The name of the evaluation. It is a part of the ids of its turns.
     pub evaluation: String,
-    /// The team file; a relative path starts from the suite's folder.
-    pub team: PathBuf,
+    /// The team: a team file, or the team itself.
+    pub team: TeamSource,
     /// The samples.
     pub data: Vec<DataSpec>,
     /// The variants that are compared, by name: changes of the team. The team alone, as `base`, where it is left out.
@@ -68,6 +69,17 @@ pub struct SuiteSpec {
     /// The budget of all cells together. No cell starts once a bound is reached.
     #[serde(default)]
     pub budget: SuiteBudget,
+}
+
+/// The team of a suite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "expected the path of a team file, or a team")]
+#[non_exhaustive]
+pub enum TeamSource {
+    /// A team file; a relative path starts from the suite's folder.
+    File(PathBuf),
+    /// The team itself, with the keys of a team file.
+    Here(Map<String, Value>),
 }
 
 const fn one() -> u32 {
@@ -161,7 +173,7 @@ impl SuiteSpec {
     pub const MAX_REPEAT: u32 = 1_000;
 
     /// The JSON Schema of a suite's file, for editors.
-    pub fn schema() -> serde_json::Value {
+    pub fn schema() -> Value {
         let mut schema = schemars::schema_for!(Self).to_value();
         if let Some(object) = schema.as_object_mut() {
             object.insert(String::from("title"), "A Ghostlight evaluation".into());

@@ -7,10 +7,10 @@ use std::{
 };
 
 use ghostlight::{
-    config,
+    config::{self, ConfigError, TeamFile},
     evals::{
         optimising::{Method, Optimised, Optimiser, Patch},
-        suite::Wanted,
+        suite::{SuiteSpec, TeamSource, Wanted},
     },
     files,
 };
@@ -20,7 +20,7 @@ use ghostlight_actors::{
     run::{Registry, Team},
 };
 
-use super::{data, read, start_anew, usage};
+use super::{TEAM, data, read, start_anew, team, usage};
 use crate::{
     commands::{note, print, stop},
     default_model,
@@ -50,7 +50,8 @@ pub(super) async fn optimise(arguments: EvalOptimise, registry: Registry) -> Res
     let folder = path.parent().unwrap_or(Path::new(""));
     let samples = data::samples(&suite, folder, &Wanted::new(), &arguments.store).await?;
     let repeat = suite.repeat as usize;
-    let mut file = config::load(folder.join(&suite.team))?;
+    let mut file = team(&suite, path)?;
+    let holds_team = matches!(suite.team, TeamSource::Here(_));
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     let optimiser = Optimiser::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;
     let (train, validate, test) = optimiser.parts();
@@ -84,7 +85,13 @@ pub(super) async fn optimise(arguments: EvalOptimise, registry: Registry) -> Res
         let _ = writeln!(io::stderr());
     }
     match found {
-        Some(found) => tell(&found?, arguments.to.as_deref(), arguments.show.json),
+        Some(found) => {
+            let mut found = found?;
+            if let (Some(patch), true) = (&mut found.patch, holds_team) {
+                patch.team.clone_from(path);
+            }
+            tell(&found, arguments.to.as_deref(), arguments.show.json)
+        }
         None => {
             note("interrupted: the same command continues from here");
             let system = open.take();
@@ -127,7 +134,9 @@ pub(super) fn apply(arguments: &EvalApply) -> Result<Exit, Failure> {
     let shown = team.display();
     let text = files::read_text(team, config::MAX_BYTES)
         .map_err(|error| usage(format!("{shown}: {error}")))?;
-    let before = config::parse(text, shown.to_string())?;
+    let origin = shown.to_string();
+    let read = |text: &str| parsed(text, &origin);
+    let before = read(&text)?;
     print(format!("{shown}, found by {}: {}\n", patch.evaluation, patch.gain).as_str())?;
     print(patch.text().trim_end())?;
     let faults = patch.faults(before.spec());
@@ -145,7 +154,7 @@ pub(super) fn apply(arguments: &EvalApply) -> Result<Exit, Failure> {
         let (agent, key) = (&change.text.agent, change.text.kind.as_str());
         let written = file.with_text(agent, key, |indent| change.yaml_value(indent));
         let read = written.map(|written| {
-            let read = config::parse(written.as_str(), shown.to_string());
+            let read = read(&written);
             (written, read)
         });
         match read {
@@ -167,6 +176,17 @@ pub(super) fn apply(arguments: &EvalApply) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         _ => Err(by_hand(&shown.to_string())),
+    }
+}
+
+/// The team in the text of a team file, or of a suite that holds its team.
+fn parsed(text: &str, origin: &str) -> Result<TeamFile, ConfigError> {
+    let suite = config::read_settings::<SuiteSpec>(text, origin);
+    match suite {
+        Ok(Some(suite)) if matches!(suite.team, TeamSource::Here(_)) => {
+            config::parse_within(text, origin, TEAM)
+        }
+        _ => config::parse(text, origin),
     }
 }
 

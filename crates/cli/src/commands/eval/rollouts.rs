@@ -3,12 +3,9 @@
 use std::{cell::RefCell, path::Path, time::Duration};
 
 use futures_util::future;
-use ghostlight::{
-    config,
-    evals::{
-        Cell, Evaluation, Reach,
-        suite::{Sample, SuiteSpec, VariantSpec, Wanted},
-    },
+use ghostlight::evals::{
+    Cell, Evaluation, Reach,
+    suite::{Sample, SuiteSpec, VariantSpec, Wanted},
 };
 use ghostlight_actors::{
     actor::System,
@@ -21,7 +18,7 @@ use serde_json::{Map, Value, json};
 use super::{
     data,
     gateway::{Gateway, Rollout},
-    read, start_anew, usage,
+    read, start_anew, team, usage,
 };
 use crate::{
     arguments::StoreArguments,
@@ -43,7 +40,7 @@ pub(super) async fn rollouts(arguments: EvalRollouts, registry: Registry) -> Res
     let mut suite = read(path)?;
     let folder = path.parent().unwrap_or(Path::new(""));
     let samples = data::samples(&suite, folder, &Wanted::new(), &arguments.store).await?;
-    let mut file = config::load(folder.join(&suite.team))?;
+    let mut file = team(&suite, path)?;
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
     suite.repeat = 1;
     suite.gate = None;

@@ -1,0 +1,94 @@
+//! `ghostlight eval` with a team in its own file, and with what people get wrong.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::own_command::Desk;
+
+fn desk() -> Desk {
+    Desk::new("says", json!({}))
+}
+
+/// A suite that holds its team, which answers a tenth of the double.
+const WHOLE: &str = "\
+evaluation: sums
+team:
+  name: sums
+  agent:
+    name: sums
+    behavior: sequential
+    agents:
+      - name: steps
+        tools: [calculator]
+        behavior:
+          name: tool_chain
+          steps: [{ tool: calculator, arguments: { expression: 'FORMULA' } }]
+data:
+  - inline: [{ id: one, input: '21', expected: 4.2 }, { id: two, input: '2', expected: 4 }]
+scorers: [{ answer: { as: number } }]
+";
+
+fn whole(formula: &str, rest: &str) -> String {
+    WHOLE.replace("FORMULA", formula) + rest
+}
+
+const TENTH: &str = "2 * ({task}) / 10";
+
+#[test]
+fn a_suite_holds_its_team_whose_faults_have_their_places() {
+    let desk = desk();
+    desk.write("suite.yaml", &whole(TENTH, ""));
+    let done = desk.shipped(&["eval", "suite.yaml", "--json"]).exits(0);
+    let report: Value = serde_json::from_str(&done.out).unwrap();
+    assert_eq!(report["variants"][0]["success"]["estimate"], 0.5);
+    let wrong = whole(TENTH, "").replace("tools: [calculator]", "tools: [calcullator]");
+    desk.write("suite.yaml", &wrong);
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(2);
+    assert!(
+        told.err.contains("calculator") && told.err.contains("calcullator"),
+        "{}",
+        told.err
+    );
+    desk.write(
+        "suite.yaml",
+        &whole(TENTH, "").replace("behavior: seq", "behaviour: seq"),
+    );
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(2);
+    assert!(told.err.contains("suite.yaml:6"), "{}", told.err);
+    desk.write(
+        "suite.yaml",
+        &whole(TENTH, "").replace("team:\n", "team: 5\nx:\n"),
+    );
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(2);
+    assert!(told.err.contains("suite.yaml:2"), "{}", told.err);
+}
+
+#[test]
+fn better_texts_go_into_a_suite_that_holds_its_team() {
+    let desk = desk();
+    let samples: Vec<Value> = (0..12)
+        .map(
+            |n| json!({ "id": format!("s{n}"), "input": format!("is it {n}?"), "expected": "yes" }),
+        )
+        .collect();
+    let suite = format!(
+        "evaluation: kind\nteam:\n  name: desk\n  models: {{ writer: {{ provider: writer }} }}\n  agent:\n    name: desk\n    \
+         model: writer\n    behavior: instructed\n    instructions: Help.\ndata: [{{ inline: {} }}]\nscorers: [{{ answer: {{}} }}]\n\
+         optimise: {{ tries: 30 }}\n",
+        json!(samples)
+    );
+    desk.write("suite.yaml", &suite);
+    let search = ["eval", "optimise", "suite.yaml", "--to", "better.yaml"];
+    desk.run(&search).exits(0);
+    desk.shipped(&["eval", "apply", "better.yaml", "--write"])
+        .exits(0);
+    let changed = suite.replace(
+        "instructions: Help.",
+        "instructions: |-\n      Help.\n      Be kind.",
+    );
+    assert_eq!(
+        fs::read_to_string(desk.path("suite.yaml")).unwrap(),
+        changed
+    );
+}
