@@ -2,15 +2,17 @@
 
 mod add;
 mod data;
+mod estimate;
 mod export;
 mod fork;
 mod gateway;
 mod look;
 mod optimise;
+mod progress;
 mod rollouts;
 
 use std::{
-    cell::Cell,
+    cell::RefCell,
     io::{self, IsTerminal as _, Write as _},
     path::Path,
 };
@@ -30,6 +32,7 @@ use ghostlight_actors::{
     run::{Registry, Team},
 };
 
+use self::progress::Progress;
 use crate::{
     arguments::StoreArguments,
     default_model::{self, ModelArguments},
@@ -81,6 +84,8 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     ));
     if arguments.dry_run {
         super::note(&foreseen(&evaluation));
+        let usage = estimate::of(&evaluation, &arguments.store, &registry).await?;
+        super::note(&usage);
         return Ok(Exit::Done);
     }
     let keeping = Keeping::open(&arguments.store).await?;
@@ -222,16 +227,17 @@ async fn carry_out(
     system: &System,
     reach: Reach,
 ) -> Result<Option<Report>, Failure> {
-    let (done, all) = (Cell::new(0), evaluation.cells());
-    let progress = io::stderr().is_terminal();
-    let cells = evaluation.run_within(system, reach, |_| {
-        done.set(done.get() + 1);
-        if progress {
-            let _ = write!(io::stderr(), "\r{} of {all} cells", done.get());
+    let is_shown = io::stderr().is_terminal();
+    let progress = RefCell::new(Progress::new(evaluation));
+    let cells = evaluation.run_within(system, reach, |cell| {
+        let mut progress = progress.borrow_mut();
+        progress.add(cell);
+        if is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K{}", progress.text());
         }
     });
     let cells = cells.await?;
-    if progress {
+    if is_shown {
         let _ = writeln!(io::stderr());
     }
     let judged = evaluation.judge(system, reach, &cells).await?;

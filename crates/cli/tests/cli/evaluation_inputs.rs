@@ -92,3 +92,37 @@ fn better_texts_go_into_a_suite_that_holds_its_team() {
         changed
     );
 }
+
+#[test]
+fn a_dry_run_estimates_by_what_is_recorded() {
+    let desk = desk();
+    let team = "name: plain\nagent: { name: desk }\n";
+    desk.write("plain.yaml", team);
+    let suite = |repeat: u32| {
+        format!(
+            "evaluation: plain\nteam: plain.yaml\nrepeat: {repeat}\ndata:\n  - inline: [{{ id: one, input: hello }}]\nscorers: [{{ length: {{ most: 10000 }} }}]\n"
+        )
+    };
+    desk.write("suite.yaml", &suite(1));
+    let dry = ["eval", "suite.yaml", "--dry-run"];
+    let told = desk.shipped(&dry).exits(0);
+    assert!(
+        told.err.contains("nothing of it is recorded"),
+        "{}",
+        told.err
+    );
+    let report = desk.shipped(&["eval", "suite.yaml", "--json"]).exits(0);
+    let report: Value = serde_json::from_str(&report.out).unwrap();
+    let calls = report["variants"][0]["model_calls"].as_u64().unwrap();
+    let tokens = report["variants"][0]["tokens"].as_u64().unwrap();
+    desk.write("suite.yaml", &suite(4));
+    let before = desk.rows().len();
+    let told = desk.shipped(&dry).exits(0);
+    let wanted = format!(
+        "1 of 4 cells recorded; the other 3 will take about {} model calls, {} tokens",
+        3 * calls,
+        3 * tokens
+    );
+    assert!(told.err.contains(&wanted), "{wanted}: {}", told.err);
+    assert_eq!(desk.rows().len(), before, "nothing was tried");
+}

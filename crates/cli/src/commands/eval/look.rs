@@ -10,7 +10,6 @@ use ghostlight_actors::run::Registry;
 
 use super::{Chosen, Files, carry_out, evaluation, start, tell, usage};
 use crate::{
-    arguments::StoreArguments,
     commands::{note, print, stop},
     eval_look_arguments::{EvalCompare, EvalScore, EvalShow},
     exit::{Exit, Failure},
@@ -94,7 +93,8 @@ pub(super) async fn compare(arguments: EvalCompare, registry: Registry) -> Resul
                     "the evaluation has no variant {unknown:?}; there are: {known}"
                 )));
             }
-            let cells = recorded(&evaluation, &arguments.store, &registry).await?;
+            let keeping = Keeping::open_to_change(&arguments.store).await?;
+            let cells = recorded(&evaluation, &keeping, &registry).await?;
             (of_variant(&cells, base), of_variant(&cells, other))
         }
         None => (saved(base)?, saved(other)?),
@@ -137,7 +137,8 @@ pub(super) async fn show(arguments: EvalShow, registry: Registry) -> Result<Exit
                 &registry,
             )
             .await?;
-            recorded(&evaluation, &arguments.store, &registry).await?
+            let keeping = Keeping::open_to_change(&arguments.store).await?;
+            recorded(&evaluation, &keeping, &registry).await?
         }
     };
     let (only, variant) = (arguments.only.as_deref(), arguments.variant.as_deref());
@@ -167,13 +168,12 @@ pub(super) async fn show(arguments: EvalShow, registry: Registry) -> Result<Exit
 }
 
 /// The cells of an evaluation as far as they are recorded, without asking any model.
-async fn recorded(
+pub(super) async fn recorded(
     evaluation: &Evaluation,
-    store: &StoreArguments,
+    keeping: &Keeping,
     registry: &Registry,
 ) -> Result<Vec<Cell>, Failure> {
-    let keeping = Keeping::open_to_change(store).await?;
-    let system = start(&keeping, evaluation.teams(registry)).await?;
+    let system = start(keeping, evaluation.teams(registry)).await?;
     let mut interrupt = Interrupt::new()?;
     let mut cells = Vec::new();
     let read = carry_out(evaluation, &system, Reach::Look).await;
