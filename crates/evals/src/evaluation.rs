@@ -3,7 +3,7 @@
 mod forks;
 mod recorded;
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
@@ -120,6 +120,13 @@ impl Evaluation {
         let pairwise = suite.pairwise.iter();
         let pair_judges = pairwise.map(|spec| PairJudge::new(spec, team, folder));
         let pair_judges = pair_judges.collect::<Result<Vec<_>, _>>()?;
+        let mut names = BTreeSet::new();
+        if let Some(twice) = pair_judges.iter().find(|judge| !names.insert(&judge.name)) {
+            return Err(EvaluationFault::Scorer(ScorerFault {
+                scorer: twice.name.clone(),
+                reason: String::from("another judge of pairs has this name: give it a `name`"),
+            }));
+        }
         if samples.is_empty() {
             return Err(EvaluationFault::NoSamples(suite.evaluation));
         }
@@ -253,7 +260,7 @@ impl Evaluation {
             }
         });
         let mut tried = stream::iter(tries).buffer_unordered(self.suite.concurrency as usize);
-        let mut cells = Vec::with_capacity(self.cells());
+        let mut cells = Vec::new();
         while let Some(tried) = tried.next().await {
             cells.push(tried?);
         }

@@ -347,6 +347,10 @@ async fn every_cell_is_told_as_it_ends_and_a_fault_of_a_suite_is_told_first() {
             "effects",
         ),
         (json!({ "watch": ["speed"] }), "speed"),
+        (
+            json!({ "pairwise": [{ "rubric": "kinder" }, { "rubric": "shorter" }] }),
+            "another judge of pairs",
+        ),
         (json!({ "gate": { "against": "nobody" } }), "nobody"),
         (
             json!({ "gate": { "success": { "not_worse_by": 0.1 } } }),
