@@ -17,11 +17,34 @@ use crate::{
 pub struct SavedReport {
     /// The evaluation.
     pub evaluation: String,
+    /// The digests of its scorers, by their names.
+    #[serde(default)]
+    pub scorers: BTreeMap<String, String>,
     /// Its cells.
     pub cells: Vec<Cell>,
 }
 
 impl SavedReport {
+    /// The differences to another report by which the two say less about the variants: another evaluation, and scorers of one
+    /// name with other settings.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        let mut found = Vec::new();
+        let (one, two) = (&self.evaluation, &other.evaluation);
+        if one != two {
+            found.push(format!(
+                "the reports are of two evaluations, {one} and {two}: their samples are paired by their ids"
+            ));
+        }
+        for (name, digest) in &self.scorers {
+            if other.scorers.get(name).is_some_and(|known| known != digest) {
+                found.push(format!(
+                    "the scorer {name} had other settings: score both anew with `ghostlight eval score`"
+                ));
+            }
+        }
+        found
+    }
+
     /// The names of the variants, in their order.
     pub fn variants(&self) -> Vec<&str> {
         let mut names = Vec::new();
@@ -137,7 +160,8 @@ impl Compared {
             let _ = writeln!(text, "\n{what}: {} cells", flips.len());
             for flip in flips.iter().take(LISTED) {
                 let why = safety::printable_line(&flip.why, 160);
-                let _ = write!(text, "  {}, repeat {}: {why}", flip.sample, flip.repeat);
+                let sample = safety::printable_line(&flip.sample, 160);
+                let _ = write!(text, "  {sample}, repeat {}: {why}", flip.repeat);
                 let commands = [&flip.base, &flip.other].into_iter().flatten();
                 let commands: Vec<String> = commands.map(|c| format!("`{c}`")).collect();
                 let _ = writeln!(text, " ({})", commands.join(" and "));

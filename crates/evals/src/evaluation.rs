@@ -3,7 +3,10 @@
 mod forks;
 mod recorded;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
@@ -162,6 +165,22 @@ impl Evaluation {
             .iter()
             .map(|scorer| scorer.name().to_owned())
             .collect()
+    }
+
+    /// The digests of the suite's scorers, by their names: of their settings, and of the rubrics of judges.
+    pub(crate) fn scorer_digests(&self) -> BTreeMap<String, String> {
+        let scorers = self.suite.scorers.iter().zip(&self.scorings);
+        let digests = scorers.map(|(spec, scoring)| {
+            let settings = serde_json::to_vec(spec).unwrap_or_default();
+            let mut parts = vec![settings.as_slice()];
+            if let Scoring::Judge(judge) = scoring {
+                // The name of its team has the digest of its rubric and its model.
+                parts.extend(judge.teams().map(|team| team.name.as_bytes()));
+            }
+            let digest = Digest::of_parts(&parts).short();
+            (scoring.name().to_owned(), format!("{digest:016x}"))
+        });
+        digests.collect()
     }
 
     /// The teams of the variants and of the judges, with this code behind their names. The System that carries the

@@ -94,6 +94,36 @@ fn better_texts_go_into_a_suite_that_holds_its_team() {
 }
 
 #[test]
+fn reports_of_two_evaluations_are_compared_with_a_warning() {
+    let desk = desk();
+    for name in ["one", "two"] {
+        desk.write(
+            "suite.yaml",
+            &whole(TENTH, "").replace("evaluation: sums", &format!("evaluation: {name}")),
+        );
+        let report = desk.shipped(&["eval", "suite.yaml", "--json"]).exits(0).out;
+        desk.write(&format!("{name}.json"), &report);
+    }
+    let told = desk
+        .shipped(&["eval", "compare", "one.json", "two.json"])
+        .exits(0);
+    assert!(told.err.contains("two evaluations"), "{}", told.err);
+    assert!(!told.err.contains("settings"), "{}", told.err);
+    let strict = whole(TENTH, "").replace("as: number", "as: exact");
+    desk.write("suite.yaml", &strict);
+    let report = desk.shipped(&["eval", "suite.yaml", "--json"]).exits(0).out;
+    desk.write("three.json", &report);
+    let told = desk
+        .shipped(&["eval", "compare", "one.json", "three.json"])
+        .exits(0);
+    assert!(
+        told.err.contains("the scorer answer had other settings"),
+        "{}",
+        told.err
+    );
+}
+
+#[test]
 fn a_dry_run_estimates_by_what_is_recorded() {
     let desk = desk();
     let team = "name: plain\nagent: { name: desk }\n";

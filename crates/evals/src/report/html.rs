@@ -420,6 +420,7 @@ mod tests {
         };
         Report {
             evaluation: HOSTILE.to_owned(),
+            scorers: BTreeMap::new(),
             variants: vec![variant],
             comparisons: Vec::new(),
             rewards: Vec::new(),

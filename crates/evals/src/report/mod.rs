@@ -34,6 +34,9 @@ use crate::{
 pub struct Report {
     /// The evaluation.
     pub evaluation: String,
+    /// The digests of the suite's scorers, by their names: of their settings, and of the rubrics of judges.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub scorers: BTreeMap<String, String>,
     /// The variants, in their order.
     pub variants: Vec<VariantReport>,
     /// The comparisons of the other variants with the first one, or with that of the gate.
@@ -176,6 +179,7 @@ impl Report {
         adjust(comparisons.iter_mut().chain(&mut rewards));
         let mut report = Self {
             evaluation: suite.evaluation.clone(),
+            scorers: evaluation.scorer_digests(),
             variants,
             comparisons,
             rewards,

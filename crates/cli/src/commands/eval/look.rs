@@ -97,7 +97,13 @@ pub(super) async fn compare(arguments: EvalCompare, registry: Registry) -> Resul
             let cells = recorded(&evaluation, &keeping, &registry).await?;
             (of_variant(&cells, base), of_variant(&cells, other))
         }
-        None => (saved(base)?, saved(other)?),
+        None => {
+            let (one, two) = (saved(base)?, saved(other)?);
+            for difference in one.differences(&two) {
+                note(&format!("warning: {difference}"));
+            }
+            (one.cells, two.cells)
+        }
     };
     let compared = Compared::new(
         (base, &one.iter().collect::<Vec<_>>()),
@@ -141,12 +147,19 @@ pub(super) async fn show(arguments: EvalShow, registry: Registry) -> Result<Exit
             recorded(&evaluation, &keeping, &registry).await?
         }
     };
+    let evaluated = variants(&cells);
     let (only, variant) = (arguments.only.as_deref(), arguments.variant.as_deref());
     let wanted = |cell: &Cell| {
         only.is_none_or(|only| cell.sample.contains(only))
             && variant.is_none_or(|variant| cell.variant == variant)
     };
     let cells: Vec<Cell> = cells.into_iter().filter(wanted).collect();
+    if cells.is_empty() {
+        let known = evaluated.join(", ");
+        return Err(usage(format!(
+            "no cell is like this; the variants are: {known}"
+        )));
+    }
     let shown = Cell::worst_first(&cells);
     let shown = &shown[..shown.len().min(arguments.limit.get())];
     let text = match arguments.show.json {
@@ -185,6 +198,13 @@ pub(super) async fn recorded(
     Ok(cells)
 }
 
+/// The names of the variants of these cells, in their order.
+fn variants(cells: &[Cell]) -> Vec<String> {
+    let mut names: Vec<String> = cells.iter().map(|cell| cell.variant.clone()).collect();
+    names.dedup();
+    names
+}
+
 fn of_variant(cells: &[Cell], variant: &str) -> Vec<Cell> {
     let cells = cells.iter().filter(|cell| cell.variant == variant);
     cells.cloned().collect()
@@ -202,13 +222,13 @@ fn report(path: &Path) -> Result<Option<SavedReport>, Failure> {
     }
 }
 
-/// The cells of one variant of a report: `FILE`, or `FILE#VARIANT`.
-fn saved(named: &str) -> Result<Vec<Cell>, Failure> {
+/// A report with the cells of one variant: `FILE`, or `FILE#VARIANT`.
+fn saved(named: &str) -> Result<SavedReport, Failure> {
     let (path, variant) = match named.rsplit_once('#') {
         Some((path, variant)) if !Path::new(named).exists() => (path, Some(variant)),
         _ => (named, None),
     };
-    let report = report(Path::new(path))?.ok_or_else(|| {
+    let mut report = report(Path::new(path))?.ok_or_else(|| {
         usage(format!(
             "{path}: is not a report that `ghostlight eval --json` wrote; for variants of a suite give --suite"
         ))
@@ -225,5 +245,6 @@ fn saved(named: &str) -> Result<Vec<Cell>, Failure> {
             )));
         }
     };
-    Ok(of_variant(&report.cells, &chosen))
+    report.cells.retain(|cell| cell.variant == chosen);
+    Ok(report)
 }
