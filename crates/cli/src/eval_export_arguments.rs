@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::arguments::{Secrets, StoreArguments};
+use super::{
+    arguments::{Secrets, StoreArguments},
+    default_model::ModelArguments,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct EvalExport {
@@ -34,6 +37,8 @@ pub(super) struct EvalExport {
     pub(super) all: bool,
     #[command(flatten)]
     pub(super) secrets: Secrets,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
     #[command(flatten)]
     pub(super) store: StoreArguments,
 }

@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::arguments::{ShowArguments, StoreArguments};
+use super::{
+    arguments::{ShowArguments, StoreArguments},
+    default_model::ModelArguments,
+};
 
 #[derive(Debug, Args)]
 pub(super) struct EvalFork {
@@ -19,6 +22,8 @@ pub(super) struct EvalFork {
     /// Write the report as one HTML file, too
     #[arg(long, value_name = "FILE")]
     pub(super) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) model: ModelArguments,
     #[command(flatten)]
     pub(super) store: StoreArguments,
     #[command(flatten)]

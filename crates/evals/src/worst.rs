@@ -56,9 +56,10 @@ fn describe(cell: &Cell) -> String {
         (_, Some(false)) => "failed",
         (_, None) => "no score counts",
     };
+    let sample = safety::printable_line(&cell.sample, REASON);
     let mut text = format!(
-        "{} in {}, repeat {}: {what}",
-        cell.sample, cell.variant, cell.repeat
+        "{sample} in {}, repeat {}: {what}",
+        cell.variant, cell.repeat
     );
     if let Some(reward) = cell.reward {
         let _ = write!(text, ", reward {reward:.3}");

@@ -20,7 +20,7 @@ use std::{
 use ghostlight::{
     config::{self, TeamFile},
     evals::{
-        Evaluation, Reach, Report,
+        self, CellResult, Evaluation, Reach, Report,
         statistics::detectable_before,
         suite::{SuiteSpec, TeamSource, Wanted},
     },
@@ -102,7 +102,16 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
                 junit: arguments.junit.as_deref(),
                 html: arguments.html.as_deref(),
             };
-            tell(&report, files, arguments.show.json)
+            let told = tell(&report, files, arguments.show.json);
+            match report.cells.iter().all(says_nothing) {
+                true => {
+                    super::note(
+                        "no cell says anything about the team: the reasons are below the table",
+                    );
+                    told.map(|_| Exit::Failed)
+                }
+                false => told,
+            }
         }
         Ok(None) => {
             super::note(
@@ -159,6 +168,9 @@ async fn evaluation(
         .limit(chosen.limit)
         .strict(chosen.strict);
     let samples = data::samples(&suite, folder, &wanted, store).await?;
+    if let (Some(only), true) = (chosen.only, samples.is_empty()) {
+        return Err(usage(format!("no sample has an id that contains {only:?}")));
+    }
     let mut file = team(&suite, path)?;
     default_model::define(file.spec_mut(), registry, model)?;
     let model = default_model::describe(file.spec(), registry);
@@ -244,6 +256,26 @@ async fn carry_out(
     Ok(Some(Report::with_judged(evaluation, cells, &judged)))
 }
 
+/// Writes a file, which an error names.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    std::fs::write(path, text).map_err(|error| unwritten(path, &error))
+}
+
+/// The error of writing a file, which it names.
+fn unwritten(path: &Path, error: &io::Error) -> io::Error {
+    let reason = format!("{} cannot be written: {error}", path.display());
+    io::Error::new(error.kind(), reason)
+}
+
+/// Whether a cell says nothing about the team: it was not tried, a server failed, or no verdict can be read.
+fn says_nothing(cell: &evals::Cell) -> bool {
+    let has_end = matches!(
+        cell.result,
+        CellResult::Scored { .. } | CellResult::AgentFailed { .. }
+    );
+    !has_end && cell.success().is_none()
+}
+
 /// The files that a report is written to, besides what is printed.
 #[derive(Clone, Copy, Default)]
 struct Files<'a> {
@@ -254,20 +286,20 @@ struct Files<'a> {
 
 /// Prints the report, writes its files, and says by the exit code whether the gate lets it pass.
 fn tell(report: &Report, files: Files<'_>, json: bool) -> Result<Exit, Failure> {
-    if let Some(path) = files.markdown {
-        std::fs::write(path, report.markdown())?;
-    }
-    if let Some(path) = files.junit {
-        std::fs::write(path, report.junit()?)?;
-    }
-    if let Some(path) = files.html {
-        std::fs::write(path, report.html())?;
-    }
     let text = match json {
         true => serde_json::to_string_pretty(report).map_err(io::Error::other)?,
         false => report.text(),
     };
     super::print(text.trim_end())?;
+    if let Some(path) = files.markdown {
+        write(path, &report.markdown())?;
+    }
+    if let Some(path) = files.junit {
+        write(path, &report.junit()?)?;
+    }
+    if let Some(path) = files.html {
+        write(path, &report.html())?;
+    }
     Ok(match report.passes() {
         true => Exit::Done,
         false => Exit::Failed,

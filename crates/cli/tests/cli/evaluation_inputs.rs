@@ -94,6 +94,58 @@ fn better_texts_go_into_a_suite_that_holds_its_team() {
 }
 
 #[test]
+fn nothing_is_shown_or_tried_in_silence() {
+    let desk = desk();
+    desk.write("suite.yaml", &whole(TENTH, ""));
+    let told = desk
+        .shipped(&["eval", "suite.yaml", "--only", "three"])
+        .exits(2);
+    assert!(told.err.contains("contains \"three\""), "{}", told.err);
+    // The table is there, and the fault names the file.
+    let told = desk
+        .shipped(&["eval", "suite.yaml", "--html", "nowhere/report.html"])
+        .exits(1);
+    assert!(told.out.starts_with("variant"), "{}", told.out);
+    assert!(told.err.contains("nowhere/report.html"), "{}", told.err);
+    desk.write("odd.yaml", &whole(TENTH, "variants: { \"a b\": {} }\n"));
+    let told = desk.shipped(&["eval", "odd.yaml", "--dry-run"]).exits(2);
+    assert!(told.err.contains("the variant \"a b\""), "{}", told.err);
+    let show = ["eval", "show", "suite.yaml", "--variant", "other"];
+    let told = desk.shipped(&show).exits(2);
+    assert!(told.err.contains("the variants are: base"), "{}", told.err);
+}
+
+#[test]
+fn what_a_sample_says_is_neither_markup_nor_a_line_of_its_own() {
+    let desk = desk();
+    let hostile = "two](http://b) ![a](http://b/c.png) <img src=x>\u{1b}[2J\nbase | 100 %";
+    let suite = whole(TENTH, "").replace("id: two", &format!("id: {}", json!(hostile)));
+    desk.write("suite.yaml", &suite);
+    let files = ["--markdown", "a.md", "--html", "a.html", "--junit", "a.xml"];
+    let done = desk
+        .shipped(&[&["eval", "suite.yaml"], &files[..]].concat())
+        .exits(0);
+    assert!(!done.out.contains('\u{1b}'), "{}", done.out);
+    let begins = |line: &str| line.starts_with("base |");
+    assert!(!done.out.lines().any(begins), "{}", done.out);
+    let read = |name: &str| fs::read_to_string(desk.path(name)).unwrap();
+    let markdown = read("a.md");
+    assert!(!markdown.lines().any(begins), "{markdown}");
+    assert!(
+        !markdown.contains("![a]") && !markdown.contains(" <img"),
+        "{markdown}"
+    );
+    assert!(!read("a.html").contains("<img"));
+    let junit = read("a.xml");
+    assert!(
+        !junit.contains("<img") && !junit.contains('\u{1b}'),
+        "{junit}"
+    );
+    let shown = desk.shipped(&["eval", "show", "suite.yaml"]).exits(0);
+    assert!(!shown.out.lines().any(begins), "{}", shown.out);
+}
+
+#[test]
 fn reports_of_two_evaluations_are_compared_with_a_warning() {
     let desk = desk();
     for name in ["one", "two"] {
@@ -155,4 +207,43 @@ fn a_dry_run_estimates_by_what_is_recorded() {
     );
     assert!(told.err.contains(&wanted), "{wanted}: {}", told.err);
     assert_eq!(desk.rows().len(), before, "nothing was tried");
+}
+
+#[test]
+fn an_evaluation_that_measured_nothing_does_not_exit_as_if_it_had() {
+    let desk = desk();
+    let team = "name: away\nmodels: { m: { provider: openai, model: m, api_key: '${NO_SUCH_KEY}' } }\nagent: { name: desk, model: m }\n";
+    desk.write("away.yaml", team);
+    desk.write(
+        "suite.yaml",
+        "evaluation: away\nteam: away.yaml\ndata:\n  - inline: [{ id: one, input: hello }]\nscorers: [{ length: { most: 9 } }]\n",
+    );
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(1);
+    assert!(
+        told.err.contains("no cell says anything about the team"),
+        "{}",
+        told.err
+    );
+    let scorer = "[{ command: { name: c, run: [no-such-program] } }]";
+    let suite = whole(TENTH, "").replace("[{ answer: { as: number } }]", scorer);
+    desk.write("suite.yaml", &suite);
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(1);
+    assert!(told.out.contains("no-such-program"), "{}", told.out);
+}
+
+#[test]
+fn what_an_evaluation_recorded_with_a_chosen_model_is_forked_and_exported() {
+    let desk = desk();
+    desk.write("plain.yaml", "name: plain\nagent: { name: desk }\n");
+    desk.write(
+        "suite.yaml",
+        "evaluation: plain\nteam: plain.yaml\ndata:\n  - inline: [{ id: one, input: hello }]\nscorers: [{ length: { most: 10000 } }]\n",
+    );
+    let model = ["--provider", "offline"];
+    let with = |words: &[&str]| desk.shipped(&[words, &model[..]].concat()).exits(0);
+    with(&["eval", "suite.yaml"]);
+    let rows = with(&["eval", "export", "suite.yaml", "--as", "openai"]);
+    assert_eq!(rows.out.lines().count(), 1, "{}", rows.err);
+    let forked = with(&["eval", "fork", "suite.yaml", "--steps", "0"]);
+    assert!(forked.out.contains("100 %"), "{}", forked.out);
 }

@@ -108,5 +108,10 @@ pub(super) fn bounded_text(path: &Path, most: u64) -> Result<String, String> {
     if metadata.len() > most {
         return Err(fault(format!("has more than {most} bytes")));
     }
-    std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))
+    let mut text = std::fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+    // Some programs write a mark of the byte order.
+    if text.starts_with('\u{feff}') {
+        text.remove(0);
+    }
+    Ok(text)
 }

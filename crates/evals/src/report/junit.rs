@@ -24,7 +24,7 @@ pub(super) fn write(report: &Report) -> Result<String, io::Error> {
                     .iter()
                     .filter(|cell| cell.variant == variant.variant)
                     .collect();
-                suite(writer, &variant.variant, &cells)?;
+                suite(writer, &plain(&variant.variant), &cells)?;
             }
             Ok(())
         })?;
@@ -60,7 +60,7 @@ fn case(writer: &mut Writer<Vec<u8>>, cell: &Cell) -> io::Result<()> {
     let name = plain(&format!("{} #{}", cell.sample, cell.repeat));
     let time = format!("{:.3}", cell.latency_ms as f64 / 1_000.0);
     let element = writer.create_element("testcase").with_attributes([
-        ("classname", cell.variant.as_str()),
+        ("classname", plain(&cell.variant).as_str()),
         ("name", name.as_str()),
         ("time", time.as_str()),
     ]);

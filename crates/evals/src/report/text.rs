@@ -49,12 +49,18 @@ pub(super) fn markdown(report: &Report) -> String {
             let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
         }
     }
-    let paragraphs = paragraphs(report, "- ");
+    let [differences, judging, worst, gate] = paragraphs(report, "- ");
+    let paragraphs = [differences, judging, unlinked(&worst), unlinked(&gate)];
     for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
         text.push('\n');
         text.push_str(paragraph);
     }
     text
+}
+
+/// A text in which a model's words are no link, picture or element.
+fn unlinked(text: &str) -> String {
+    text.replace('[', "\\[").replace('<', "\\<")
 }
 
 fn paragraphs(report: &Report, bullet: &str) -> [String; 4] {
@@ -251,10 +257,11 @@ fn worst(report: &Report, bullet: &str) -> String {
     let mut text = String::new();
     for cell in failed.iter().take(LISTED) {
         let why: String = safety::printable_line(&cell.why(), REASON);
+        let sample = safety::printable_line(&cell.sample, REASON);
         let _ = write!(
             text,
-            "{bullet}{} in {}, repeat {}: {why}",
-            cell.sample, cell.variant, cell.repeat
+            "{bullet}{sample} in {}, repeat {}: {why}",
+            cell.variant, cell.repeat
         );
         if let Some(run) = cell.runs.last() {
             let _ = write!(text, " (`ghostlight show {}`)", run.short());

@@ -203,7 +203,12 @@ impl Loading<'_> {
                 break;
             };
             let place = format!("{}:{line}", path.display());
-            let read = serde_json::from_slice::<T>(text).map_err(|error| error.to_string());
+            // The line is in the place, and it is the first one of this text.
+            let read = serde_json::from_slice::<T>(text).map_err(|error| {
+                error
+                    .to_string()
+                    .replace(" at line 1 column ", " at column ")
+            });
             match read.and_then(&sample) {
                 Ok(sample) => self.add(sample, place, format!("{stem}-{line}"))?,
                 Err(reason) => self.leave_out(place, reason)?,

@@ -33,8 +33,8 @@ pub enum VariantFault {
         /// The agent.
         agent: String,
     },
-    /// The changed team cannot be read.
-    #[error("the variant {variant:?} makes a team that cannot be read: {reason}")]
+    /// The changed team cannot be read, or has a fault.
+    #[error("the variant {variant:?} makes a team that has a fault: {reason}")]
     Team {
         /// The variant.
         variant: String,
@@ -72,6 +72,10 @@ pub fn team_of(
     }
     let mut spec: TeamSpec = serde_json::from_value(value).map_err(unreadable)?;
     spec.name = format!("{}-{name}", team.name);
+    spec.check().map_err(|error| VariantFault::Team {
+        variant: name.to_owned(),
+        reason: error.to_string(),
+    })?;
     Ok(spec)
 }
 

@@ -8,6 +8,7 @@ use std::{
 
 use ghostlight::evals::suite::{DataSpec, Wanted, load_wanted, of_run};
 
+use super::unwritten;
 use crate::{
     commands::note,
     eval_add_arguments::EvalAdd,
@@ -37,10 +38,8 @@ pub(super) async fn add(arguments: EvalAdd) -> Result<Exit, Failure> {
             return Err(Failure::Usage(message));
         }
     }
-    append(
-        path,
-        &serde_json::to_string(&sample).map_err(io::Error::other)?,
-    )?;
+    let line = serde_json::to_string(&sample).map_err(io::Error::other)?;
+    append(path, &line).map_err(|error| unwritten(path, &error))?;
     note(&format!("added {} to {}", sample.id, path.display()));
     Ok(Exit::Done)
 }

@@ -18,10 +18,9 @@ use ghostlight_actors::{
     vocabulary::RunId,
 };
 
-use super::Chosen;
+use super::{Chosen, unwritten};
 use crate::{
     commands::{note, plain_text},
-    default_model::ModelArguments,
     eval_export_arguments::{EvalExport, TrainingForm},
     exit::{Exit, Failure},
     keeping::Keeping,
@@ -49,8 +48,8 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
                 only: arguments.only.as_deref(),
                 ..Chosen::default()
             };
-            let (model, store) = (ModelArguments::default(), &arguments.store);
-            let read = super::evaluation(file, chosen, &model, store, &registry).await?;
+            let (model, store) = (&arguments.model, &arguments.store);
+            let read = super::evaluation(file, chosen, model, store, &registry).await?;
             Some(read.0)
         }
     };
@@ -89,11 +88,12 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
         Some(path) => {
             // A file that is there stays until the new one is whole.
             let part = beside(path);
-            let mut out = BufWriter::new(File::create(&part)?);
+            let file = File::create(&part).map_err(|error| unwritten(path, &error))?;
+            let mut out = BufWriter::new(file);
             let told = source.each(&keeping, &export, &mut out).await;
             let told = told.and_then(|told| {
                 out.into_inner().map_err(io::IntoInnerError::into_error)?;
-                fs::rename(&part, path)?;
+                fs::rename(&part, path).map_err(|error| unwritten(path, &error))?;
                 Ok(told)
             });
             if told.is_err() {

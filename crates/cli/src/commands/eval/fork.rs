@@ -6,7 +6,6 @@ use ghostlight_actors::run::Registry;
 use super::{Chosen, Files, tell};
 use crate::{
     commands::{note, stop},
-    default_model::ModelArguments,
     eval_fork_arguments::EvalFork,
     exit::{Exit, Failure},
     interrupt::Interrupt,
@@ -20,8 +19,8 @@ pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit
         ..Chosen::default()
     };
     let (file, store) = (&arguments.file, &arguments.store);
-    let model = ModelArguments::default();
-    let (evaluation, _) = super::evaluation(file, chosen, &model, store, &registry).await?;
+    let model = &arguments.model;
+    let (evaluation, _) = super::evaluation(file, chosen, model, store, &registry).await?;
     let keeping = Keeping::open_to_change(store).await?;
     let system = super::start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;

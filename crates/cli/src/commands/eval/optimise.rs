@@ -20,7 +20,7 @@ use ghostlight_actors::{
     run::{Registry, Team},
 };
 
-use super::{TEAM, data, read, start_anew, team, usage};
+use super::{TEAM, data, read, start_anew, team, usage, write};
 use crate::{
     commands::{note, print, stop},
     default_model,
@@ -110,7 +110,7 @@ fn tell(found: &Optimised, to: Option<&Path>, json: bool) -> Result<Exit, Failur
     };
     print(text.trim_end())?;
     if let (Some(patch), Some(path)) = (&found.patch, to) {
-        std::fs::write(path, patch.yaml())?;
+        write(path, &patch.yaml())?;
         let path = path.display();
         note(&format!(
             "wrote {path}: read it, then `ghostlight eval apply {path} --write`"
