@@ -5,15 +5,17 @@ called.
     bfcl_suite.py serve CATEGORY           serves the tools over standard streams (MCP), with a world for each session
     bfcl_suite.py score CATEGORY           reads a cell as JSON and prints its score
 
-A category is `base`, `miss_param`, `long_context`, `memory_kv` or `memory_rec_sum`; `miss_func` is checked, and not written,
-because its conversations hold a tool back until a later turn. Of a memory two evaluations are written. First `CATEGORY-before.yaml`
+A category is `base`, `miss_param`, `long_context`, `memory_kv`, `memory_vector`, `memory_rec_sum` or `memory_own`; `miss_func` is
+checked, and not written, because its conversations hold a tool back until a later turn. Of a memory two evaluations are written. First `CATEGORY-before.yaml`
 has the conversations in which the agent may keep what it hears, one after the other; then `CATEGORY.yaml` asks for it, with
-the memory that they left. Where the benchmark shows a part of the memory to the model unasked, it is to be read by a tool here.
+the memory that they left. In `memory_own` the memory is Ghostlight's own, and each of the five users who speak has a team,
+so the files are those of `memory_own-customer` and so on. Where the benchmark shows a part of the memory to the model unasked, it is to be read by a tool here.
 The worlds (a file system, a car, a stock broker and five more) are the package's own; whether a
 cell is right is decided here, by the benchmark's rule: after each turn the worlds must be as after the expected calls, and
 what these say must have been said. The benchmark offers a conversation the tools of its own worlds, and a written suite those
 of all: so its share of right cells is no entry for the leaderboard. It needs `bfcl-eval` 2026.3.23 without its
-dependencies, and `mpmath`, for `memory_kv` also `rank-bm25`.
+dependencies, and `mpmath`, for `memory_kv` also `rank-bm25`, and for `memory_vector` `numpy` and `sentence-transformers`, which
+fetches the weights of `all-MiniLM-L6-v2`.
 """
 
 import argparse
@@ -31,6 +33,7 @@ from pathlib import Path
 
 import worlds
 
+CATEGORIES = ["base", "miss_func", "miss_param", "long_context", "memory_kv", "memory_vector", "memory_rec_sum", "memory_own"]
 # What the package refuses to call.
 REFUSED = {"kill", "exit", "quit", "remove", "unlink", "popen", "Popen", "run"}
 # Kinds of values that JSON Schema calls otherwise.
@@ -91,6 +94,27 @@ class World:
         return {key: value for key, value in vars(self.instances[name]).items() if not key.startswith("_")}
 
 
+class Flat:
+    """What the benchmark uses of faiss: an index that compares a question with all vectors."""
+
+    def __init__(self, _):
+        self.vectors = {}
+
+    def add_with_ids(self, vectors, ids):
+        self.vectors |= dict(zip(ids.tolist(), vectors))
+
+    def remove_ids(self, ids):
+        for one in ids.tolist():
+            del self.vectors[one]
+
+    def reset(self):
+        self.vectors.clear()
+
+    def search(self, questions, count):
+        near = sorted(((float(questions[0] @ vector), one) for one, vector in self.vectors.items()), reverse=True)[:count]
+        return [[score for score, _ in near]], [[one for _, one in near]]
+
+
 class Memory(World):
     """A memory as earlier conversations left it; what is kept in one of these is there in the next."""
 
@@ -104,14 +128,20 @@ class Memory(World):
         super().__init__(entry)
 
     def load(self, name, made, entry):
-        vars(made).update(self.begin)
+        for part, begun in self.begin.items():
+            if hasattr(vars(made)[part], "load_from_snapshot"):
+                vars(made)[part].load_from_snapshot(begun)
+            else:
+                vars(made)[part] = begun
 
     def run(self, tool, arguments, places=()):
         said = super().run(tool, arguments, places)
         if self.left:
             (made,) = self.instances.values()
             new = self.left.with_suffix(".new")
-            new.write_text(json.dumps({part: value for part, value in vars(made).items() if part in self.PARTS}))
+            parts = {part: value for part, value in vars(made).items() if part in self.PARTS}
+            kept = {part: value.export() if hasattr(value, "export") else value for part, value in parts.items()}
+            new.write_text(json.dumps(kept))
             new.replace(self.left)
         return said
 
@@ -124,6 +154,7 @@ class MemorySuite:
         # The package's own files of memories are not used, and what would write them need not be there.
         for name, members in {
             "overrides": {"final": lambda method: method},
+            "faiss": {"IndexFlatIP": lambda _: None, "IndexIDMap": Flat},
             "bfcl_eval.utils": dict.fromkeys(
                 ["get_directory_structure_by_id", "is_first_memory_prereq_entry", "is_memory_prereq"]
             ),
@@ -247,7 +278,7 @@ def schema(described):
 def main():
     reader = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reader.add_argument("act", choices=["write", "serve", "score"])
-    reader.add_argument("category", choices=["base", "miss_func", "miss_param", "long_context", "memory_kv", "memory_rec_sum"])
+    reader.add_argument("category", choices=CATEGORIES)
     reader.add_argument("folder", nargs="?")
     reader.add_argument("--state", help="the folder in which `serve` keeps the calls of each session")
     given = reader.parse_args()
@@ -257,6 +288,8 @@ def main():
     if given.act == "score" and is_memory:
         reader.error("what is remembered is scored by `bfcl: {}`")
     suite = MemorySuite(category) if is_memory else Suite(category)
+    if category == "memory_own":
+        return write_own(Path(given.folder), suite)
     if given.act == "score":
         return worlds.score(suite.score)
     if given.act == "serve":
@@ -275,14 +308,31 @@ def main():
     evaluation = {"evaluation": f"bfcl-{category}", "scorers": [{"bfcl": {}} if is_memory else checker]}
     worlds.write(folder, category, team, evaluation, suite.samples())
     if is_memory:
-        before = evaluation | {
-            "evaluation": f"bfcl-{category}-before",
-            "data": [{"file": f"{category}-before.jsonl"}],
-            "concurrency": 1,
-            "scorers": [{"consumed": {"tool_calls": 1_000}}],
-        }
-        (folder / f"{category}-before.yaml").write_text(json.dumps(before, indent=1) + "\n")
-        (folder / f"{category}-before.jsonl").write_text("".join(json.dumps(one) + "\n" for one in suite.samples_before()))
+        write_before(folder, category, evaluation, suite.samples_before())
+
+
+def write_before(folder, name, evaluation, samples):
+    """Writes the evaluation of the conversations in which the agent may keep what it hears."""
+    before = evaluation | {
+        "evaluation": f"{evaluation['evaluation']}-before",
+        "data": [{"file": f"{name}-before.jsonl"}],
+        "concurrency": 1,
+        "scorers": [{"consumed": {"tool_calls": 1_000}}],
+    }
+    (folder / f"{name}-before.yaml").write_text(json.dumps(before, indent=1) + "\n")
+    (folder / f"{name}-before.jsonl").write_text("".join(json.dumps(one) + "\n" for one in samples))
+
+
+def write_own(folder, suite):
+    """Writes the questions of each user, for a team with a memory of its own."""
+    for user in sorted({entry["scenario"] for entry in suite.questions}):
+        name = f"memory_own-{user}"
+        agent = {"name": "assistant", "instructions": "Answer the user, and keep what matters.", "max_steps": 20}
+        agent["memory"] = {"team": "write", "session": "none", "recall": 10, "extract": True}
+        evaluation = {"evaluation": f"bfcl-{name}", "scorers": [{"bfcl": {}}]}
+        of_user = lambda samples: [sample for sample in samples if sample["tags"] == [user]]
+        worlds.write(folder, name, {"name": f"bfcl-{name}", "agent": agent}, evaluation, of_user(suite.samples()))
+        write_before(folder, name, evaluation, of_user(suite.samples_before()))
 
 
 if __name__ == "__main__":

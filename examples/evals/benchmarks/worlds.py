@@ -74,8 +74,9 @@ def write(folder, name, team, evaluation, samples):
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(folder / "worlds", ignore_errors=True)
     (folder / "worlds").mkdir()
-    team["mcp"]["world"] |= {"sessions": True, "pins": f"{folder.resolve()}/{name}-pins.json"}
-    team["mcp"]["world"]["command"] += ["--state", f"{folder.resolve()}/worlds"]
+    if "mcp" in team:
+        team["mcp"]["world"] |= {"sessions": True, "pins": f"{folder.resolve()}/{name}-pins.json"}
+        team["mcp"]["world"]["command"] += ["--state", f"{folder.resolve()}/worlds"]
     evaluation |= {"team": f"{name}-team.yaml", "data": [{"file": f"{name}.jsonl"}]}
     for file, content in ((f"{name}-team.yaml", team), (f"{name}.yaml", evaluation)):
         (folder / file).write_text(json.dumps(content, indent=1) + "\n")

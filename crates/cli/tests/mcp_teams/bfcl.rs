@@ -1,5 +1,6 @@
 //! The multi-turn categories of BFCL: our checker's verdicts are the official one's, and the expected calls, made through
-//! our tools, are right. Of the memory categories: what one conversation keeps in the benchmark's memory, the next finds there.
+//! our tools, are right. Of the memory categories: what one conversation keeps in the benchmark's memories and in ours, the next
+//! finds there. Of its format sensitivity: the official checker judges answers in every form.
 
 use std::{collections::BTreeMap, path::Path, process::Command};
 
@@ -102,9 +103,9 @@ fn run(python: &Path, arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap()
 }
 
-/// Plays a written suite with the samples that are wanted, and says of each whether it is right.
+/// Plays a written suite with the samples that are wanted over this store, and says of each whether it is right.
 async fn play(
-    folder: &Path,
+    (folder, store): (&Path, &InMemoryStore),
     name: &str,
     wanted: impl Fn(&Sample) -> bool,
     model: impl Model,
@@ -122,7 +123,7 @@ async fn play(
     let file = config::load(folder.join(team)).unwrap();
     let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).unwrap();
     let registry = ghostlight::builtin().model("default", ModelHandle::new(model));
-    let builder = System::builder(InMemoryStore::new()).recover(false);
+    let builder = System::builder(store.another_process()).recover(false);
     let teams = evaluation.teams(&registry).into_iter();
     let builder = teams.fold(builder, |builder, team| builder.team(team));
     let system = builder.start().await.unwrap();
@@ -152,7 +153,7 @@ async fn three(python: &Path, is_careless: bool) -> Vec<bool> {
     let known: Vec<String> = turns.keys().cloned().collect();
     let model = Expected { turns, is_careless };
     let wanted = |sample: &Sample| known.contains(&sample.id);
-    play(&folder, "base", wanted, model).await
+    play((&folder, &InMemoryStore::new()), "base", wanted, model).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,12 +163,59 @@ async fn conversations_through_our_tools_are_scored_turn_by_turn() {
     assert_eq!(three(&python, true).await, [false; 3]);
 }
 
+/// A memory, and the calls by which it is used.
+struct Way {
+    /// The name of the suite.
+    name: &'static str,
+    /// The call that keeps a value under a key.
+    keep: fn(&str, &str) -> (&'static str, Value),
+    /// The call that finds what is kept under a key.
+    find: fn(&str) -> (&'static str, Value),
+}
+
+const KEYED: Way = Way {
+    name: "memory_kv",
+    keep: |key, value| {
+        let arguments = json!({ "key": key, "value": value });
+        ("archival_memory_add", arguments)
+    },
+    find: |key| ("archival_memory_retrieve", json!({ "key": key })),
+};
+
+const VECTORS: Way = Way {
+    name: "memory_vector",
+    keep: |key, value| {
+        let arguments = json!({ "text": format!("{key}: {value}\n") });
+        ("archival_memory_add", arguments)
+    },
+    find: |key| ("archival_memory_retrieve", json!({ "query": key })),
+};
+
+const SUMMARY: Way = Way {
+    name: "memory_rec_sum",
+    keep: |key, value| {
+        let arguments = json!({ "text": format!("{key}: {value}\n") });
+        ("memory_append", arguments)
+    },
+    find: |_| ("memory_retrieve", json!({})),
+};
+
+const OWN: Way = Way {
+    name: "memory_own-notetaker",
+    keep: |key, value| {
+        let content = format!("{key}: {value}");
+        let arguments =
+            json!({ "action": "add", "scope": "team", "about": key, "content": content });
+        ("memory", arguments)
+    },
+    find: |key| ("memory", json!({ "action": "search", "query": key })),
+};
+
 /// A model that keeps what it will be asked for, each thing in one of the conversations, and looks there when it is asked.
 struct Remembering {
     /// The session's sample, with what is to be kept in its first turn: keys and values.
     kept: BTreeMap<String, Vec<(String, String)>>,
-    keep: &'static str,
-    find: &'static str,
+    way: &'static Way,
 }
 
 impl Model for Remembering {
@@ -183,40 +231,30 @@ impl Model for Remembering {
         let results = messages.iter().flat_map(|message| message.tool_results());
         let results: Vec<&str> = results.map(|result| result.text.as_str()).collect();
         let done = results.len();
-        let call = |tool: &str, arguments: Value| {
+        let call = |(tool, arguments): (&str, Value)| {
             let call = ToolCall::new(format!("call-{done}"), tool, arguments);
-            ModelResponse::tool_calls([call])
+            Ok(ModelResponse::tool_calls([call]))
         };
-        let (is_kv, is_asked) = (
-            self.find == "archival_memory_retrieve",
-            !sample.contains("prereq"),
-        );
-        if is_asked {
+        if request.tools.is_empty() {
+            return Ok(ModelResponse::text("There is nothing more to keep."));
+        }
+        if !sample.contains("prereq") {
             let key = key_of(sample);
-            return Ok(match results.as_slice() {
-                [] if is_kv => call(self.find, json!({ "key": key })),
-                [] => call(self.find, json!({})),
+            return match results.as_slice() {
+                [] => call((self.way.find)(&key)),
                 // All that is in the text is read, and the line of this question is said.
                 [found, ..] => {
-                    let lines: Vec<&str> = found.split("\\n").collect();
-                    let line = lines
-                        .iter()
-                        .find(|line| is_kv || line.contains(&format!("{key}:")));
-                    ModelResponse::text(line.copied().unwrap_or("I do not know."))
+                    let is_kv = self.way.name == KEYED.name;
+                    let mut lines = found.split("\\n").flat_map(str::lines);
+                    let line = lines.find(|line| is_kv || line.contains(&format!("{key}:")));
+                    Ok(ModelResponse::text(line.unwrap_or("I do not know.")))
                 }
-            });
+            };
         }
-        Ok(
-            match self.kept.get(sample).and_then(|kept| kept.get(done)) {
-                None => ModelResponse::text("I see."),
-                Some((key, value)) if is_kv => {
-                    call(self.keep, json!({ "key": key, "value": value }))
-                }
-                Some((key, value)) => {
-                    call(self.keep, json!({ "text": format!("{key}: {value}\n") }))
-                }
-            },
-        )
+        match self.kept.get(sample).and_then(|kept| kept.get(done)) {
+            None => Ok(ModelResponse::text("I see.")),
+            Some((key, value)) => call((self.way.keep)(key, value)),
+        }
     }
 }
 
@@ -226,12 +264,21 @@ fn key_of(question: &str) -> String {
 }
 
 /// The verdicts on the questions about one scenario, with all answers kept but those to every third question.
-async fn remembered(python: &Path, category: &str, keep: &'static str, find: &'static str) {
-    let folder = Peer::new(&format!("bfcl-{category}"), &[]).folder;
+async fn remembered(python: &Path, way: &'static Way) {
+    let (name, category) = (way.name, way.name.split('-').next().unwrap());
+    let folder = Peer::new(&format!("bfcl-{name}"), &[]).folder;
     run(
         python,
         &["bfcl_suite.py", "write", category, folder.to_str().unwrap()],
     );
+    let file = folder.join(format!("{name}-team.yaml"));
+    let mut team: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    if let Some(server) = team.pointer_mut("/mcp/world") {
+        // `sentence_transformers.py` is here.
+        let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_teams");
+        server["env"] = json!({ "PYTHONPATH": here });
+        std::fs::write(&file, team.to_string()).unwrap();
+    }
     let samples = |name: &str| -> Vec<Sample> {
         let lines = std::fs::read_to_string(folder.join(name)).unwrap();
         let read = lines
@@ -240,8 +287,8 @@ async fn remembered(python: &Path, category: &str, keep: &'static str, find: &'s
         let is_here = |sample: &Sample| sample.tags == ["notetaker"];
         read.filter(is_here).collect()
     };
-    let before = samples(&format!("{category}-before.jsonl"));
-    let questions = samples(&format!("{category}.jsonl"));
+    let before = samples(&format!("{name}-before.jsonl"));
+    let questions = samples(&format!("{name}.jsonl"));
     assert_eq!((before.len(), questions.len()), (5, 25));
     let is_kept = |number: usize| !number.is_multiple_of(3);
     let mut kept = BTreeMap::<String, Vec<(String, String)>>::new();
@@ -253,24 +300,33 @@ async fn remembered(python: &Path, category: &str, keep: &'static str, find: &'s
         kept.push((key_of(&question.id), value));
     }
     let is_here = |sample: &Sample| sample.tags == ["notetaker"];
-    let model = |kept| Remembering { kept, keep, find };
-    let name = format!("{category}-before");
-    assert_eq!(play(&folder, &name, is_here, model(kept)).await, [true; 5]);
-    let verdicts = play(&folder, category, is_here, model(BTreeMap::new())).await;
+    let model = |kept| Remembering { kept, way };
+    let store = InMemoryStore::new();
+    let place = (folder.as_path(), &store);
+    let told = play(place, &format!("{name}-before"), is_here, model(kept)).await;
+    assert_eq!(told, [true; 5]);
+    let verdicts = play(place, name, is_here, model(BTreeMap::new())).await;
     let expected: Vec<bool> = (0..questions.len()).map(is_kept).collect();
-    assert_eq!(verdicts, expected);
+    assert_eq!(verdicts, expected, "{name}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_conversation_keeps_answers_the_questions_of_the_next() {
     let Some(python) = python() else { return };
-    let (keep, find) = ("archival_memory_add", "archival_memory_retrieve");
-    remembered(&python, "memory_kv", keep, find).await;
-    remembered(
-        &python,
-        "memory_rec_sum",
-        "memory_append",
-        "memory_retrieve",
-    )
-    .await;
+    for way in [&KEYED, &VECTORS, &SUMMARY, &OWN] {
+        remembered(&python, way).await;
+    }
+}
+
+#[test]
+fn answers_in_every_form_are_judged_by_the_official_checker() {
+    let Some(python) = python() else { return };
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/mcp_teams/bfcl_formats.py");
+    let told = run(&python, &[script.to_str().unwrap()]);
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["count"], 260);
+    for (answer, right) in told["right"].as_object().unwrap() {
+        let wanted = if answer == "right" { 260 } else { 0 };
+        assert_eq!(*right, wanted, "{answer}");
+    }
 }
