@@ -17,6 +17,7 @@ mod runs;
 mod secrecy;
 mod servers;
 mod small_model;
+mod small_server;
 mod streams;
 mod tls;
 mod usage;

@@ -4,12 +4,6 @@
 //! promises are about the road to it. `GHOSTLIGHT_REAL_MODEL=1 ./test` installs it; without it these tests pass
 //! over themselves and say so.
 
-use std::{
-    io::{BufRead, BufReader},
-    path::Path,
-    process::{Child, Command, Stdio},
-};
-
 use ghostlight::{
     definition::BehaviorSpec,
     models::OpenAi,
@@ -19,55 +13,11 @@ use ghostlight::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::{respond, stream};
+use crate::{respond, small_server::SmallModel, stream};
 
-/// A running server. It is killed when dropped.
-struct Server {
-    child: Child,
-    base_url: String,
-}
-
-impl Server {
-    /// Starts it on a port of its own; nothing where it is not installed.
-    fn start() -> Option<Self> {
-        let Some(python) = std::env::var_os("GHOSTLIGHT_SMALL_MODEL") else {
-            eprintln!(
-                "left out: GHOSTLIGHT_REAL_MODEL=1 ./test installs the model and sets GHOSTLIGHT_SMALL_MODEL"
-            );
-            return None;
-        };
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/small_model.py");
-        let mut child = Command::new(python)
-            .arg(script)
-            .arg("0")
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the server starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
-        // It says its address once the model is loaded, or ends.
-        let line = lines.next().and_then(Result::ok).unwrap_or_default();
-        let Some(base_url) = line.strip_prefix("OPENAI_BASE_URL=") else {
-            let _ = child.kill();
-            panic!("the server ended without an address: {:?}", child.wait());
-        };
-        Some(Self {
-            child,
-            base_url: base_url.to_owned(),
-        })
-    }
-
-    /// The model, as a reader of the guide reaches it.
-    fn model(&self) -> OpenAi {
-        OpenAi::new("smollm2").base_url(&self.base_url)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The model, as a reader of the guide reaches it.
+fn model(server: &SmallModel) -> OpenAi {
+    OpenAi::new("smollm2").base_url(&server.base_url)
 }
 
 /// The most likely words, and few of them.
@@ -93,7 +43,7 @@ struct Person {
 /// One server for all, since loading the weights is most of the time.
 #[tokio::test]
 async fn a_real_model_answers_streams_fills_a_schema_and_takes_part_in_a_loop() {
-    let Some(server) = Server::start() else {
+    let Some(server) = SmallModel::start() else {
         return;
     };
     a_text_is_the_same_whole_and_in_pieces(&server).await;
@@ -101,24 +51,22 @@ async fn a_real_model_answers_streams_fills_a_schema_and_takes_part_in_a_loop() 
     a_loop_over_text_comes_to_an_end_with_a_result_for_each_call(&server).await;
 }
 
-async fn a_text_is_the_same_whole_and_in_pieces(server: &Server) {
+async fn a_text_is_the_same_whole_and_in_pieces(server: &SmallModel) {
     let question = "Write one short sentence about the sea.";
-    let whole = respond(&server.model(), asked(question, 24)).await.unwrap();
+    let whole = respond(&model(server), asked(question, 24)).await.unwrap();
     assert!(!whole.content().trim().is_empty(), "{whole:?}");
     assert!(whole.usage.input_tokens > 8 && (1..=24).contains(&whole.usage.output_tokens));
-    let (streamed, shown) = stream(&server.model(), asked(question, 24)).await;
+    let (streamed, shown) = stream(&model(server), asked(question, 24)).await;
     let streamed = streamed.unwrap();
     assert_eq!(streamed.content(), whole.content(), "greedy decoding");
     assert_eq!(streamed.usage.output_tokens, whole.usage.output_tokens);
     assert!(shown.len() > 3, "it came in pieces: {shown:?}");
-    let cut = respond(&server.model(), asked(question, 2)).await.unwrap();
+    let cut = respond(&model(server), asked(question, 2)).await.unwrap();
     assert_eq!(cut.finish, FinishReason::Length, "{cut:?}");
 }
 
-async fn an_answer_has_the_form_that_its_schema_asks_for(server: &Server) {
-    let clerk = Agent::new("clerk")
-        .model(server.model())
-        .settings(brief(64));
+async fn an_answer_has_the_form_that_its_schema_asks_for(server: &SmallModel) {
+    let clerk = Agent::new("clerk").model(model(server)).settings(brief(64));
     let person: Person = clerk
         .run_as("Ada is 36 years old. Who is it, and how old?")
         .await
@@ -132,9 +80,9 @@ async fn add(a: f64, b: f64) -> f64 {
     a + b
 }
 
-async fn a_loop_over_text_comes_to_an_end_with_a_result_for_each_call(server: &Server) {
+async fn a_loop_over_text_comes_to_an_end_with_a_result_for_each_call(server: &SmallModel) {
     let clerk = Agent::new("clerk")
-        .model(server.model())
+        .model(model(server))
         .settings(brief(48))
         .behavior(BehaviorSpec::new("react"))
         .max_steps(3)

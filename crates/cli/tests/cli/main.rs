@@ -60,6 +60,11 @@ mod running;
 mod serving;
 mod sessions;
 mod setting_up;
+#[cfg(feature = "full")]
+mod small_model;
+#[cfg(feature = "full")]
+#[path = "../../../../tests/openai/small_server.rs"]
+mod small_server;
 mod speaking;
 mod time_travel;
 mod toiling;
