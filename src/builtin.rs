@@ -21,22 +21,21 @@ use crate::{
     models::{Fallback, OfflineModel},
     policies,
     tools::{
-        Calculator, DocsSearch, find_notes, list_artifacts, load_artifact, read_note,
-        save_artifact, wait, write_note,
+        Calculator, find_notes, list_artifacts, load_artifact, read_note, save_artifact, wait,
+        write_note,
     },
     workflows,
 };
 
 /// The registry of everything built in: every behavior, workflow and policy, with the one that
 /// bounds [contexts](crate::context); the tools `calculator`, `save_artifact`, `load_artifact`,
-/// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the kind of tool
-/// `docs_search`, with the settings `folder` and `description`; the
+/// `list_artifacts`, `write_note`, `read_note`, `find_notes` and `wait`; the
 /// [interceptors](crate::interceptors); and the providers `offline` and `fallback`. The features
 /// `anthropic`, `bedrock`, `gemini` and `openai` add the providers of these names (`openai` also
 /// `openai_responses`), and each of them the kind of tool `approval_webhook`, with the settings `url`, `secret` and `timeout_s`. The feature `a2a`
 /// adds the behavior `remote` and the kind of tool `a2a`; `anp` the kinds of tools `anp_presence` and `anp_registry`; `acp` the behavior `remote_process` and the kind
 /// of tool `acp`; `code` the behavior `code` (on Unix);
-/// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `retrieval` the kind of tool
+/// `mcp` the kind of tool `mcp`; `memory` the policy `memory`; `documents` the kinds of tools
 /// `document_search` and `document_editor` and the policy `recall_documents`; and `tools` the kinds of tools `files`,
 /// `openapi`, `skills`, `web` and (on Unix) `terminal`.
 ///
@@ -53,8 +52,7 @@ pub fn builtin() -> Registry {
         .tool(write_note())
         .tool(read_note())
         .tool(find_notes())
-        .tool(wait())
-        .tool_kind("docs_search", docs_search);
+        .tool(wait());
     #[cfg(feature = "a2a")]
     let registry = crate::a2a::register(registry);
     #[cfg(feature = "acp")]
@@ -79,7 +77,7 @@ pub fn builtin() -> Registry {
     let registry = crate::memory::register_with(registry, embedder);
     #[cfg(all(feature = "memory", not(feature = "retrieval")))]
     let registry = crate::memory::register(registry);
-    #[cfg(feature = "retrieval")]
+    #[cfg(feature = "documents")]
     let registry = crate::documents::register(registry, Default::default());
     PROVIDERS
         .iter()
@@ -268,21 +266,4 @@ fn terminal(_: &str, given: &Map<String, Value>) -> Result<ToolsetHandle, String
     terminal
         .map(ToolsetHandle::new)
         .map_err(|error| error.to_string())
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct DocsSpec {
-    folder: String,
-    description: Option<String>,
-}
-
-fn docs_search(name: &str, given: &Map<String, Value>) -> Result<ToolHandle, String> {
-    let settings: DocsSpec = settings(given)?;
-    let search = DocsSearch::open(&settings.folder).map_err(|error| error.to_string())?;
-    let search = search.named(name);
-    Ok(ToolHandle::new(match settings.description {
-        Some(description) => search.described(description),
-        None => search,
-    }))
 }

@@ -130,6 +130,7 @@
 //! | feature | what it adds |
 //! |---|---|
 //! | `yaml` | `ghostlight::config`: team files |
+//! | `documents` | `ghostlight::documents`: folders of texts that agents search, with `retrieval::index` |
 //! | `anthropic` | [`models::Anthropic`]: Anthropic's Messages API |
 //! | `gemini` | [`models::Gemini`]: Google's Gemini |
 //! | `openai` | [`models::OpenAi`], `models::OpenAiResponses`: OpenAI and servers that speak its chat completions or Responses |
@@ -145,7 +146,7 @@
 //! | `evals` | `ghostlight::evals`: evaluations of teams, as durable runs |
 //! | `memory` | `ghostlight::memory`: what agents remember from one run to the next |
 //! | `opentelemetry` | `ghostlight::opentelemetry`: traces and metrics of runs, over OTLP |
-//! | `retrieval` | `retrieval::readers`, `retrieval::index`; `documents`: folders that agents search |
+//! | `retrieval` | readers of HTML, CSV, DOCX and PDF, and a sentence encoder in this process; it brings `documents` |
 //! | `mcp` | `ghostlight::mcp`: tools of servers of the Model Context Protocol, and teams as servers |
 //! | `server` | `ghostlight::server`: teams over HTTP, and a page that shows them |
 //! | `a2a`, `acp`, `anp` | the protocols Agent2Agent, Agent Client Protocol and Agent Network Protocol |
@@ -180,7 +181,7 @@ mod builtin;
 #[cfg(feature = "yaml")]
 pub mod config;
 pub mod context;
-#[cfg(feature = "retrieval")]
+#[cfg(feature = "documents")]
 pub mod documents;
 #[cfg(feature = "evals")]
 pub mod evals;

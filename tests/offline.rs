@@ -4,9 +4,11 @@
 use std::sync::{Arc, Mutex};
 
 use ghostlight::{
+    documents::{DocumentSearch, DocumentSpec, IndexedFolder},
     models::OfflineModel,
+    retrieval::readers::Readers,
     tool,
-    tools::{Calculator, DocsSearch},
+    tools::Calculator,
 };
 use ghostlight_actors::{
     contract::{Model, ModelContext, ToolContext, ToolHandle},
@@ -137,7 +139,8 @@ impl Drop for Docs {
 #[tokio::test]
 async fn one_agent_answers_both_parts_of_the_demo_question() {
     let docs = Docs::new("demo");
-    let search = ToolHandle::new(DocsSearch::open(&docs.0).unwrap());
+    let folder = IndexedFolder::new(DocumentSpec::new(&docs.0), Readers::default()).unwrap();
+    let search = ToolHandle::new(DocumentSearch::new("search", folder));
     let (answer, made) = converse(DEMO, &[search, ToolHandle::new(Calculator)]).await;
     let query = json!({"query": "How do I resume a run after a crash"});
     let expression = json!({"expression": "17% of 2340"});
@@ -148,7 +151,7 @@ async fn one_agent_answers_both_parts_of_the_demo_question() {
     assert_eq!(
         answer,
         "Start the same program again. Every open run goes on from what was last recorded, and \
-         nothing is done twice. (runs.md > Resuming after a crash)\n\n17% of 2340 = 397.8"
+         nothing is done twice. (runs.md > Resuming after a crash (line 4))\n\n17% of 2340 = 397.8"
     );
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight::{
     tool,
-    tools::{tool_fn, tool_fn_with_context},
+    tools::{Calculator, tool_fn, tool_fn_with_context},
 };
 use ghostlight_actors::{
     contract::{Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
@@ -228,180 +228,13 @@ async fn a_closure_with_context_makes_its_own_output() {
     assert_eq!(output.attachments[0].name.as_deref(), Some("a.txt"));
 }
 
-mod docs_search {
-    use std::{fs, path::PathBuf};
-
-    use ghostlight::tools::{Calculator, DocsOptions, DocsSearch, DocsSearchError};
-
-    use super::*;
-
-    /// A folder of this test alone.
-    struct Folder(PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let name = format!("ghostlight-docs-{}-{name}", std::process::id());
-            let path = std::env::temp_dir().join(name);
-            fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-
-        fn file(&self, name: &str, text: &str) {
-            let path = self.0.join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            fs::remove_dir_all(&self.0).unwrap();
-        }
-    }
-
-    fn guide(name: &str) -> Folder {
-        let folder = Folder::new(name);
-        folder.file(
-            "guide/runs.md",
-            "# Runs\nA run is one task.\n## Resuming\nStart the program again: open runs go on.\n",
-        );
-        folder.file("install.markdown", "# Installing\nAdd the crate.\n");
-        folder.file("notes.txt", "resuming is not searched here");
-        folder
-    }
-
-    #[tokio::test]
-    async fn it_gives_passages_with_file_and_heading() {
-        let folder = guide("passages");
-        let search = DocsSearch::open(&folder.0).unwrap();
-        assert_eq!(search.definition().effect, Effect::Read);
-        assert_eq!(search.definition().name, "search");
-        let text = run(search.clone(), json!({"query": "How do I resume a run?"}))
-            .await
-            .unwrap();
-        assert_eq!(
-            text,
-            "[1] guide/runs.md > Runs > Resuming\nStart the program again: open runs go on.\n\n\
-             [2] guide/runs.md > Runs\nA run is one task."
-        );
-        let one = run(search.clone(), json!({"query": "run", "limit": 1}))
-            .await
-            .unwrap();
-        assert!(!one.contains("[2]"));
-        let none = run(search, json!({"query": "elephants"})).await.unwrap();
-        assert_eq!(
-            none,
-            "No passage has a word of \"elephants\". Try other words."
-        );
-    }
-
-    /// The most memory that this process ever had, in bytes.
-    #[cfg(target_os = "linux")]
-    fn peak() -> usize {
-        let status = fs::read_to_string("/proc/self/status").unwrap();
-        let line = status.lines().find(|line| line.starts_with("VmHWM:"));
-        let number = line.unwrap().split_whitespace().nth(1).unwrap();
-        number.parse::<usize>().unwrap() << 10
-    }
-
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn two_megabytes_of_hostile_markdown_take_little_memory() {
-        let deep = |length: usize| {
-            let title = "long title ".repeat(length / 11);
-            (1..=5)
-                .map(|level| format!("{} {title}\n", "#".repeat(level)))
-                .collect::<String>()
-        };
-        let filled = |begin: String, line: &str, bytes: usize| {
-            let lines = (bytes - begin.len()) / line.len();
-            begin + &line.repeat(lines)
-        };
-        // Each is read at the size of a whole file, and searched at a quarter of it.
-        let hostile: [&dyn Fn(usize) -> String; 3] = [
-            // A heading of half the text above sections of one line.
-            &|bytes| {
-                filled(
-                    format!("# {}\n", "x ".repeat(bytes / 4)),
-                    "## a\nb\n",
-                    bytes,
-                )
-            },
-            // Five long headings above each section of one letter.
-            &|bytes| filled(deep(2000), "###### a\nb\n", bytes),
-            // Long passages of one section below headings of half a megabyte.
-            &|bytes| {
-                filled(
-                    deep(bytes / 20),
-                    &format!("{}\n\n", "b word ".repeat(160)),
-                    bytes,
-                )
-            },
-        ];
-        for (number, text) in hostile.iter().enumerate() {
-            let folder = Folder::new(&format!("hostile-{number}"));
-            let before = peak();
-            for (bytes, searched) in [(2 << 20, false), (512 << 10, true)] {
-                folder.file("a.md", &text(bytes));
-                let search = DocsSearch::open(&folder.0).unwrap();
-                if searched {
-                    let found = search.search("b word", 3);
-                    assert_eq!(found.len(), 3);
-                    assert!(found.iter().all(|passage| passage.source().len() < 1000));
-                }
-                let (more, passages) = ((peak() - before) >> 20, search.passages());
-                println!("{number}: {bytes} bytes, {passages} passages, {more} MB");
-                assert!(more < 250, "{number}: {more} MB");
-            }
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn links_do_not_lead_out_of_the_folder() {
-        let secret = Folder::new("secret");
-        secret.file("secret.md", "# Secret\nelephants");
-        let folder = guide("links");
-        std::os::unix::fs::symlink(secret.0.join("secret.md"), folder.0.join("file.md")).unwrap();
-        std::os::unix::fs::symlink(&secret.0, folder.0.join("folder")).unwrap();
-        folder.file(".hidden/x.md", "elephants");
-        let search = DocsSearch::open(&folder.0).unwrap();
-        assert!(search.search("elephants", 10).is_empty());
-        assert_eq!(search.passages(), 3);
-    }
-
-    #[test]
-    fn what_is_too_large_or_missing_is_an_error_that_names_it() {
-        let folder = guide("limits");
-        let refused = |change: fn(&mut DocsOptions)| {
-            let mut limits = DocsOptions::default();
-            change(&mut limits);
-            DocsSearch::open_within(&folder.0, limits)
-                .unwrap_err()
-                .to_string()
-        };
-        assert!(refused(|limits| limits.max_files = 1).contains("more than 1 Markdown files"));
-        assert!(
-            refused(|limits| limits.max_file_bytes = 40).contains("runs.md: more than 40 bytes")
-        );
-        assert!(refused(|limits| limits.max_total_bytes = 90).contains("bytes in all files"));
-        assert!(refused(|limits| limits.max_depth = 1).contains("folders inside each other"));
-        assert!(refused(|limits| limits.max_index_bytes = 400).contains("bytes of passages"));
-        let missing = DocsSearch::open(folder.0.join("nowhere")).unwrap_err();
-        assert!(matches!(missing, DocsSearchError::Io { .. }));
-        folder.file("empty/a.md", "# Only a heading\n");
-        let empty = DocsSearch::open(folder.0.join("empty")).unwrap_err();
-        assert!(matches!(empty, DocsSearchError::Empty { .. }));
-    }
-
-    #[tokio::test]
-    async fn the_calculator_gives_a_number_or_says_why_not() {
-        assert_eq!(Calculator.definition().effect, Effect::Read);
-        let sum = run(Calculator, json!({"expression": "17% of 2340"})).await;
-        assert_eq!(sum.unwrap(), "397.8");
-        let nonsense = run(Calculator, json!({"expression": "2340 17"})).await;
-        assert!(nonsense.unwrap_err().contains("at character 6"));
-    }
+#[tokio::test]
+async fn the_calculator_gives_a_number_or_says_why_not() {
+    assert_eq!(Calculator.definition().effect, Effect::Read);
+    let sum = run(Calculator, json!({"expression": "17% of 2340"})).await;
+    assert_eq!(sum.unwrap(), "397.8");
+    let nonsense = run(Calculator, json!({"expression": "2340 17"})).await;
+    assert!(nonsense.unwrap_err().contains("at character 6"));
 }
 
 /// Repeats a word.

@@ -10,8 +10,8 @@ const BROUGHT: [(&str, &str, &str); 22] = [
     ("kind of tool", "anp_presence", "anp"),
     ("kind of tool", "anp_registry", "anp"),
     ("kind of tool", "approval_webhook", "http"),
-    ("kind of tool", "document_editor", "retrieval"),
-    ("kind of tool", "document_search", "retrieval"),
+    ("kind of tool", "document_editor", "documents"),
+    ("kind of tool", "document_search", "documents"),
     ("kind of tool", "files", "tools"),
     ("kind of tool", "mcp", "mcp"),
     ("kind of tool", "openapi", "tools"),
@@ -19,7 +19,7 @@ const BROUGHT: [(&str, &str, &str); 22] = [
     ("kind of tool", "terminal", "tools"),
     ("kind of tool", "web", "tools"),
     ("policy", "memory", "memory"),
-    ("policy", "recall_documents", "retrieval"),
+    ("policy", "recall_documents", "documents"),
     ("provider", "anthropic", "anthropic"),
     ("provider", "bedrock", "bedrock"),
     ("provider", "gemini", "gemini"),
@@ -34,14 +34,25 @@ const BUILT: [(&str, bool); 13] = [
     ("anthropic", cfg!(feature = "anthropic")),
     ("bedrock", cfg!(feature = "bedrock")),
     ("code", cfg!(feature = "code")),
+    ("documents", cfg!(feature = "documents")),
     ("gemini", cfg!(feature = "gemini")),
     ("http", cfg!(feature = "http")),
     ("mcp", cfg!(feature = "mcp")),
     ("memory", cfg!(feature = "memory")),
     ("openai", cfg!(feature = "openai")),
-    ("retrieval", cfg!(feature = "retrieval")),
     ("tools", cfg!(feature = "tools")),
 ];
+
+/// Names that were replaced: the capability, the old name and the new one.
+const RENAMED: [(&str, &str, &str); 1] = [("kind of tool", "docs_search", "document_search")];
+
+/// The name that has replaced this one.
+pub(super) fn renamed(what: &str, name: &str) -> Option<&'static str> {
+    let renamed = RENAMED
+        .iter()
+        .find(|(of, old, _)| (*of, *old) == (what, name));
+    renamed.map(|(_, _, new)| *new)
+}
 
 /// Whether this program was built with a feature.
 pub(super) fn is_built(feature: &str) -> bool {
@@ -72,6 +83,18 @@ mod tests {
         assert_eq!(missing("kind of tool", "files", |_| false), Some("tools"));
         assert_eq!(missing("kind of tool", "files", |_| true), None);
         assert_eq!(missing("provider", "files", |_| false), None);
+    }
+
+    #[test]
+    fn a_name_that_was_replaced_names_one_that_exists() {
+        for (what, old, new) in RENAMED {
+            let stands = |name| {
+                BROUGHT
+                    .iter()
+                    .any(|(of, known, _)| (*of, *known) == (what, name))
+            };
+            assert!(stands(new) && !stands(old), "{what} {old}");
+        }
     }
 
     /// Each name is there exactly if its feature is.

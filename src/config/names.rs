@@ -25,11 +25,18 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
         } => {
             let message = format!("{wanted_by} names the {what} `{name}`, which does not exist");
             let fault = Fault::new(FaultKind::UnknownName, place, message);
-            fault.help(match features::missing(what, name, features::is_built) {
-                Some(feature) => format!(
+            let renamed = features::renamed(what, name);
+            let missing = features::missing(what, renamed.unwrap_or(name), features::is_built);
+            let built_without = missing.map(|feature| {
+                format!(
                     "this program was built without the cargo feature `{feature}`, which brings it"
-                ),
-                None => instead(name, names_in(known)),
+                )
+            });
+            fault.help(match (renamed, built_without) {
+                (Some(new), None) => format!("it is called `{new}` now"),
+                (Some(new), Some(without)) => format!("it is called `{new}` now; {without}"),
+                (None, Some(without)) => without,
+                (None, None) => instead(name, names_in(known)),
             })
         }
         DefinitionError::Name { name, .. } if name.is_empty() && team.get("agent").is_none() => {

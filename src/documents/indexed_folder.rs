@@ -423,6 +423,7 @@ impl IndexedFolder {
         let mut options = SyncOptions::default();
         options.readers = readers;
         options.exclude.clone_from(&settings.exclude);
+        options.check()?;
         let cut = settings.chunks.apply(&mut options);
         cut.map_err(|error| format!("chunks: {error}"))?;
         Ok(Self(Arc::new(Inner {

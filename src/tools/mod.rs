@@ -2,7 +2,6 @@
 
 mod artifacts;
 pub mod calculator;
-mod docs_search;
 mod function;
 #[doc(hidden)]
 pub mod generated_code;
@@ -13,7 +12,6 @@ pub use artifacts::{
     LIST_ARTIFACTS, LOAD_ARTIFACT, SAVE_ARTIFACT, list_artifacts, load_artifact, save_artifact,
 };
 pub use calculator::Calculator;
-pub use docs_search::{DocsOptions, DocsPassage, DocsSearch, DocsSearchError};
 pub use function::{tool_fn, tool_fn_with_context};
 #[cfg(feature = "tools")]
 pub use ghostlight_tools::*;

@@ -156,7 +156,7 @@ fn names_that_collide_or_do_not_exist_are_refused() {
         "{refused}"
     );
     let single = file(
-        "tools: { sums: { kind: docs_search, folder: docs, only: a } }\n\
+        "tools: { sums: { kind: document_search, folder: docs, only: a } }\n\
          models: { default: { provider: offline } }\nagent: { name: desk, tools: [sums] }",
     );
     let refused = offered(&single, registry()).unwrap_err().to_string();

@@ -62,7 +62,7 @@ models:
   default: { provider: offline, seed: 4 }
 tools:
   docs:
-    kind: docs_search
+    kind: document_search
     folder: ./docs
 instructions: Be brief.
 budget: { tokens: 10_000 }
@@ -82,7 +82,7 @@ agent:
     );
     assert_eq!(team.name, "desk", "the team is called like its root agent");
     assert_eq!(team.models["default"].settings["seed"], 4);
-    assert_eq!(team.tools["docs"].kind, "docs_search");
+    assert_eq!(team.tools["docs"].kind, "document_search");
     assert_eq!(team.agent.description, "yes, the front desk");
     assert_eq!(team.agent.settings.temperature, Some(0.0));
     assert_eq!(team.agent.behavior.settings, json!({ "max_repairs": 2 }));
@@ -540,7 +540,12 @@ fn policies_are_named_with_their_settings_and_faults_have_their_place() {
         #[cfg(feature = "tools")]
         (
             "tools: { n: { kind: fils } }\nagent: { name: a }",
-            &["1:21: ", "did you mean `files`?", "docs_search"][..],
+            &["1:21: ", "did you mean `files`?", "document_search"][..],
+        ),
+        #[cfg(feature = "documents")]
+        (
+            "tools: { n: { kind: docs_search } }\nagent: { name: a }",
+            &["1:21: ", "it is called `document_search` now"][..],
         ),
         #[cfg(feature = "openai")]
         (

@@ -14,7 +14,7 @@ pub mod html;
 #[cfg(feature = "index")]
 pub mod index;
 mod lexical;
-#[cfg(feature = "documents")]
+#[cfg(any(feature = "documents", feature = "index"))]
 pub mod readers;
 pub mod routing;
 #[cfg(feature = "html")]

@@ -61,7 +61,7 @@ pub(super) fn kind_of(tool: &str) -> ToolKind {
         "read_file" | "list_files" | "diff_file" | "read_note" | "read_skill_file"
         | "read_process" | "list_artifacts" | "load_artifact" => ToolKind::Read,
         "write_file" | "edit_file" | "patch_files" | "undo_file" | "write_note" => ToolKind::Edit,
-        "grep_files" | "find_notes" | "search_tools" | "docs_search" => ToolKind::Search,
+        "grep_files" | "find_notes" | "search_tools" | "document_search" => ToolKind::Search,
         "run_command"
         | "run_command_with_approval"
         | "start_process"

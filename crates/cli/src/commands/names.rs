@@ -211,14 +211,13 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
         "approval_webhook",
         "asks a server for approval, and waits for its answer",
     ),
-    ("docs_search", "searches the Markdown of a folder"),
     (
         "document_editor",
         "puts documents into an index and removes them, for `document_search` to find",
     ),
     (
         "document_search",
-        "searches an index of a folder's documents, of many formats",
+        "searches the documents of a folder, a database or the web",
     ),
     (
         "terminal",

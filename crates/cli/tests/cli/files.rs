@@ -151,7 +151,7 @@ fn faults_of_a_team_file_are_shown_where_they_are() {
             &["there are: default"],
         ),
         (
-            "tools:\n  d: { kind: docs_search, folder: ./none }\nagent:\n  name: desk\n",
+            "tools:\n  d: { kind: document_search, folder: ./none }\nagent:\n  name: desk\n",
             "2:3",
             &["none"],
         ),

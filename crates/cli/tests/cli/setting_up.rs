@@ -225,7 +225,7 @@ fn what_a_team_file_may_name_is_listed_with_its_settings() {
         "{tools}"
     );
     assert!(
-        tools.contains("docs_search") && tools.contains("folder"),
+        tools.contains("document_search") && tools.contains("folder"),
         "{tools}"
     );
     let behaviors = desk

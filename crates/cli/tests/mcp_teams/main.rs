@@ -247,7 +247,7 @@ fn faults_of_servers_are_told_with_their_places() {
             "holds a secret itself",
         ),
         (
-            "tools: { a: { kind: docs_search, folder: . } }\nmcp: { a: { command: x } }",
+            "tools: { a: { kind: document_search, folder: . } }\nmcp: { a: { command: x } }",
             "team.yaml:2:8",
             "is the name of a tool, too",
         ),

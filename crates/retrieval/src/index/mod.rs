@@ -27,6 +27,7 @@ mod elsewhere;
 mod enriching;
 mod file;
 mod loaded;
+mod patterns;
 mod query;
 mod single;
 mod source;

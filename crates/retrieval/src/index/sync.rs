@@ -10,6 +10,7 @@ use super::{
     Reading, Source, SourceEntry,
     actor::Request,
     file::{Content, Known},
+    patterns::Patterns,
 };
 use crate::{
     chunking::{Chunk, Chunker, Structure},
@@ -78,6 +79,14 @@ ghostlight_actors::setters!(SyncOptions {
 });
 
 impl SyncOptions {
+    /// Checks the patterns of what is left out, which a sync would refuse.
+    ///
+    /// # Errors
+    /// The first pattern that cannot be read, and its fault.
+    pub fn check(&self) -> Result<(), String> {
+        Patterns::of(&self.exclude).map(drop)
+    }
+
     /// The settings on which a document depends beside its bytes.
     fn cut(&self) -> String {
         let fixed = self

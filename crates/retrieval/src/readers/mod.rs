@@ -1,14 +1,20 @@
 //! From a file to its text.
 //!
 //! A [`Reader`] makes a [`Document`] from a file's bytes. The files are untrusted: every reader bounds its input and
-//! output, and none can bring the process down. [`Readers::default`] reads text, Markdown, source code, HTML, CSV and
-//! DOCX; PDF is read by a process of its own, whose program has to be named ([`PdfReader`]).
+//! output, and none can bring the process down. [`Readers::default`] reads text, Markdown and source code, and with the
+//! feature `documents` HTML, CSV and DOCX. With it, a process of its own, whose program has to be named, reads PDF
+//! (`PdfReader`).
 
+#[cfg(feature = "documents")]
 mod docx;
 mod front_matter;
+#[cfg(feature = "html")]
 mod html;
+#[cfg(feature = "documents")]
 mod pdf;
+#[cfg(feature = "documents")]
 mod pdf_fonts;
+#[cfg(feature = "documents")]
 mod table;
 mod text;
 
@@ -16,12 +22,14 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use ghostlight_actors::contract::BoxFuture;
 
+#[cfg(feature = "html")]
+pub use self::html::HtmlReader;
+pub use self::text::TextReader;
+#[cfg(feature = "documents")]
 pub use self::{
     docx::DocxReader,
-    html::HtmlReader,
     pdf::{PdfReader, pdf_text, serve_pdf},
     table::CsvReader,
-    text::TextReader,
 };
 use crate::chunking::Structure;
 
@@ -179,13 +187,14 @@ impl Readers {
 }
 
 impl Default for Readers {
-    /// Text, Markdown, source code, HTML, CSV and DOCX.
+    /// Text, Markdown and source code; with the feature `documents` HTML, CSV and DOCX too.
     fn default() -> Self {
-        Self::none()
-            .with(TextReader)
-            .with(CsvReader)
-            .with(HtmlReader)
-            .with(DocxReader)
+        let readers = Self::none().with(TextReader);
+        #[cfg(feature = "html")]
+        let readers = readers.with(HtmlReader);
+        #[cfg(feature = "documents")]
+        let readers = readers.with(CsvReader).with(DocxReader);
+        readers
     }
 }
 

@@ -217,6 +217,37 @@ async fn a_sync_that_is_broken_off_goes_on_where_it_was() {
     assert_eq!(report.indexed + report.unchanged, 40);
 }
 
+#[tokio::test]
+async fn the_innermost_pattern_that_fits_decides_whether_a_file_is_left_out() {
+    let folder = Folder::new("patterns");
+    let above = folder.docs().parent().unwrap().join(".ignore");
+    std::fs::write(above, "*.log\n/docs/above.txt\n").unwrap();
+    folder.write(".gitignore", "# drafts\n*.txt\n!kept.txt\nbuild/\na[\n");
+    folder.write("deep/.gitignore", "!*.txt\n/kept.txt\n");
+    let [mut left_out, mut kept] = [Vec::new(), Vec::new()];
+    for (name, is_kept) in [
+        ("above.txt", false),
+        ("a.txt", false),
+        ("a.md", true),
+        ("a.log", false),
+        ("kept.txt", true),
+        ("build/kept.txt", false),
+        ("deep/a.txt", true),
+        ("deep/kept.txt", false),
+        ("deep/er/kept.txt", true),
+        ("deep/a.log", false),
+    ] {
+        folder.write(name, "text");
+        [&mut left_out, &mut kept][usize::from(is_kept)].push(name);
+    }
+    let index = Index::in_memory(None).await.unwrap();
+    sync(&index, &folder).await;
+    let mut names = found(&index, "text").await;
+    names.sort();
+    kept.sort();
+    assert_eq!(names, kept, "left out: {left_out:?}");
+}
+
 #[cfg(unix)]
 #[tokio::test]
 async fn nothing_outside_of_the_folder_is_read() {
@@ -249,4 +280,49 @@ async fn nothing_outside_of_the_folder_is_read() {
         matches!(failed, Err(IndexError::Folder { .. })),
         "{failed:?}"
     );
+}
+
+/// The most memory that this process ever had, in bytes.
+#[cfg(target_os = "linux")]
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let number = line.unwrap().split_whitespace().nth(1).unwrap();
+    number.parse::<usize>().unwrap() << 10
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn half_a_megabyte_of_hostile_markdown_takes_little_memory() {
+    let deep = |length: usize| {
+        let title = "long title ".repeat(length / 11);
+        (1..=5)
+            .map(|level| format!("{} {title}\n", "#".repeat(level)))
+            .collect::<String>()
+    };
+    let filled = |begin: String, line: &str| {
+        let lines = ((512 << 10) - begin.len()) / line.len();
+        begin + &line.repeat(lines)
+    };
+    let hostile = [
+        // A heading of half the text above sections of one line.
+        filled(format!("# {}\n", "x ".repeat(128 << 10)), "## a\nb\n"),
+        // Five long headings above each section of one letter.
+        filled(deep(2000), "###### a\nb\n"),
+        // Long passages of one section below headings of half a megabyte.
+        filled(deep(26 << 10), &format!("{}\n\n", "b word ".repeat(160))),
+    ];
+    for (number, text) in hostile.iter().enumerate() {
+        let folder = Folder::new(&format!("hostile-{number}"));
+        folder.write("a.md", text);
+        let before = peak();
+        let index = Index::in_memory(None).await.unwrap();
+        let report = sync(&index, &folder).await;
+        let found = index.search(&Query::new("b word").limit(3)).await.unwrap();
+        assert_eq!(found.len(), 3);
+        assert!(found.iter().all(|found| found.source().len() < 1000));
+        let more = (peak() - before) >> 20;
+        println!("{number}: {} chunks, {more} MB", report.chunks);
+        assert!(more < 250, "{number}: {more} MB");
+    }
 }

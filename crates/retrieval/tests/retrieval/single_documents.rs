@@ -179,7 +179,9 @@ async fn other_sizes_cut_again_what_has_not_changed_and_what_is_excluded_is_gone
     options.exclude = vec![String::from("drafts/"), String::from("*.tmp.md")];
     let fewer = index.sync(folder.docs(), &options, |_| {}).await.unwrap();
     assert_eq!((fewer.unchanged, fewer.removed), (1, 2));
+    options.check().unwrap();
     options.exclude = vec![String::from("a[")];
+    assert!(options.check().unwrap_err().contains("exclude \"a[\""));
     let wrong = index.sync(folder.docs(), &options, |_| {}).await;
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.contains("exclude \"a[\""), "{wrong}");
