@@ -49,14 +49,27 @@ pub fn load_checked(
     let folder = folder.as_deref().and_then(Path::parent);
     let origin = path.display().to_string();
     let (mut faults, mut gaps) = (Vec::new(), HashSet::new());
+    let mut renamed: Vec<(String, String)> = Vec::new();
     while faults.len() < MOST {
-        let Err(fault) = look(document.clone(), &whole, registry, folder, &complete) else {
+        let Err(mut fault) = look(document.clone(), &whole, registry, folder, &complete) else {
             break;
         };
         let place = fault.place;
         let only_a_gap = gaps.iter().any(|gap: &String| is_gap(&fault, gap));
+        let of_agents_name = fault.message.starts_with("agent name ");
         if !only_a_gap {
+            for (new, old) in &renamed {
+                fault.message = fault.message.replace(new, old);
+            }
             faults.push(fault);
+        }
+        if let (true, Some(place)) = (of_agents_name, place)
+            && let Some((new, old)) = rename(&mut document, place)
+        {
+            // Without a name the agent would not be read, and its other faults not be found.
+            gaps.insert(old.clone());
+            renamed.push((new, old));
+            continue;
         }
         let Some((name, left_out)) = place.and_then(|place| leave_out(&mut document, place)) else {
             break;
@@ -115,6 +128,22 @@ fn is_gap(fault: &Fault, gap: &str) -> bool {
     ];
     let quoted = [format!("`{gap}`"), format!("{gap:?}")];
     kinds.contains(&fault.kind) && quoted.iter().any(|gap| fault.message.contains(gap))
+}
+
+/// Replaces the name at this place by one that no agent has. Returns the new name and the old one.
+fn rename(node: &mut Node, place: Place) -> Option<(String, String)> {
+    match &mut node.content {
+        Content::Text(name) if node.place == place => {
+            let new = format!("at_{}_{}", place.line, place.column);
+            let old = std::mem::replace(&mut name.value, new.clone());
+            Some((new, old))
+        }
+        Content::Mapping(entries) => entries
+            .iter_mut()
+            .find_map(|(_, value)| rename(value, place)),
+        Content::List(items) => items.iter_mut().find_map(|item| rename(item, place)),
+        _ => None,
+    }
 }
 
 /// Removes the value at this place: an entry of a mapping or an item of a list. Returns its key and
