@@ -125,9 +125,12 @@ impl Keeping {
     }
 }
 
-fn no_store(arguments: &StoreArguments) -> Failure {
+/// Says that the store which the arguments name is not there.
+pub(super) fn no_store(arguments: &StoreArguments) -> Failure {
     match location_of(arguments) {
-        Ok(location) => Failure::Usage(format!("there is no store {location}")),
+        Ok(location) => Failure::Usage(format!(
+            "there is no store {location}; `ghostlight run` makes one, and `--store` names another"
+        )),
         Err(failure) => failure,
     }
 }

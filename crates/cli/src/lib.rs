@@ -200,14 +200,31 @@ fn tell(told: &clap::Error) -> Exit {
         Some(ContextValue::String(verb)) => verb.as_str(),
         _ => "",
     };
-    match nouns::moved(verb) {
-        Some(today) => say(&format!(
+    let option = match told.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(option)) => option.as_str(),
+        _ => "",
+    };
+    match (nouns::moved(verb), left_out([verb, option])) {
+        (_, Some(word)) => say(&format!(
+            "error: `{word}` is not in this program, which was built without the cargo feature `full`; build it without \
+             `--no-default-features`"
+        )),
+        (Some(today), None) => say(&format!(
             "error: `{verb}` is now `{today}`; see `ghostlight --help`"
         )),
         // Without colours: clap would print what is quoted with its own escapes.
-        None => say(told.render().to_string().trim_end()),
+        (None, None) => say(told.render().to_string().trim_end()),
     }
     Exit::Usage
+}
+
+/// The first of these words that the feature `full` brings, in a program without it.
+fn left_out(words: [&str; 2]) -> Option<&str> {
+    const BROUGHT: [&str; 10] = [
+        "--listen", "acp", "dev", "docs", "eval", "key", "mcp", "memory", "open", "protocol",
+    ];
+    let mut words = words.into_iter();
+    words.find(|word| cfg!(not(feature = "full")) && BROUGHT.contains(word))
 }
 
 /// Writes to stderr. If that is closed, nobody can be told.

@@ -211,7 +211,14 @@ impl SqliteStore {
     /// [`StoreError::Truncated`] and [`StoreError::Damaged`] if the file is gone, but its anchor or its
     /// log is still there; [`StoreError::Io`].
     pub fn exists(path: impl AsRef<Path>) -> Result<bool, StoreError> {
-        let path = opening::real_path(path.as_ref())?;
+        let path = path.as_ref();
+        let folder = path
+            .parent()
+            .filter(|folder| !folder.as_os_str().is_empty());
+        if folder.is_some_and(|folder| !folder.exists()) {
+            return Ok(false);
+        }
+        let path = opening::real_path(path)?;
         Ok(opening::is_made(&path)? || path.exists())
     }
 

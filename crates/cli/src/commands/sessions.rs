@@ -133,7 +133,9 @@ async fn show(arguments: SessionShow) -> Result<Exit, Failure> {
     let journal = JournalId::Session(id.clone());
     // A branch may have no turns yet.
     if log.turns.is_empty() && keeping.store.read(journal, 0, 1).await?.is_empty() {
-        return Err(Failure::Usage(format!("there is no session {id}")));
+        return Err(Failure::Usage(format!(
+            "there is no session {id}; `ghostlight session list` lists the sessions"
+        )));
     }
     if let Some(age) = arguments.since {
         log = log.since(before(SystemClock::new().now(), age));

@@ -27,8 +27,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
     let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
-        let location = keeping::location_of(&arguments.store)?;
-        return Err(Failure::Usage(format!("there is no store {location}")));
+        return Err(keeping::no_store(&arguments.store));
     };
     let row = keeping.find(&arguments.run).await?;
     if arguments.tree {

@@ -36,7 +36,17 @@ pub(super) fn draw(arguments: &Draw, registry: Registry) -> Result<Exit, Failure
 /// The graph of an agent.
 fn graph_of(team: &TeamSpec, name: &str) -> Result<GraphSpec, String> {
     let behavior = team.find(name).map(|agent| &agent.behavior);
-    let behavior = behavior.ok_or_else(|| format!("team {} has no agent {name:?}", team.name))?;
+    let behavior = behavior.ok_or_else(|| {
+        let mut names = Vec::new();
+        let mut agents = vec![&team.agent];
+        while let Some(agent) = agents.pop() {
+            names.push(agent.name.as_str());
+            agents.extend(&agent.agents);
+        }
+        names.sort_unstable();
+        let names = names.join(", ");
+        format!("team {} has no agent {name:?}; it has {names}", team.name)
+    })?;
     if behavior.name != "graph" {
         let works = &behavior.name;
         return Err(format!(

@@ -25,6 +25,28 @@ fn a_store_that_is_not_there_is_made_by_a_run_alone() {
 }
 
 #[test]
+fn a_store_in_a_folder_that_is_not_there_is_said_to_be_missing() {
+    let desk = Desk::new("says", json!({}));
+    let at = ["--store", "nowhere/runs.db"];
+    for words in [
+        &["show", "abc"][..],
+        &["answer", "abc", "--approve"],
+        &["cancel", "abc"],
+        &["session", "show", "desk/ada"],
+        &["store", "verify"],
+    ] {
+        let done = desk.shipped(&[words, &at[..]].concat()).exits(2);
+        let told = "there is no store nowhere/runs.db; `ghostlight run` makes one";
+        assert!(done.err.contains(told), "{words:?}: {}", done.err);
+        assert!(!desk.path("nowhere").exists(), "{words:?}");
+    }
+    let none = desk
+        .shipped(&["runs", "--store", "nowhere/runs.db"])
+        .exits(0);
+    assert!(none.err.contains("no runs yet"), "{}", none.err);
+}
+
+#[test]
 fn a_model_without_its_key_is_told_before_the_first_question() {
     let desk = Desk::new("says", json!({}));
     let team = "\
@@ -219,7 +241,7 @@ agent:
 models:
   fast: { provider: opnai }
 tools:
-  docs: { kind: docs_search, folder: ./absent }
+  docs: { kind: document_search, folder: ./absent }
 agent: { name: desk, model: fsat, tools: [dosc] }
 ",
     );
@@ -228,6 +250,22 @@ agent: { name: desk, model: fsat, tools: [dosc] }
         assert!(near.err.contains(told), "{told}: {}", near.err);
     }
     assert!(!near.err.contains("/./"), "{}", near.err);
+    // A name that cannot be one hides nothing of its agent.
+    desk.write(
+        "named.yaml",
+        "agent: { name: \"a b\", tools: [calculatr], agents: [{ name: c d, behavior: reakt }] }\n",
+    );
+    let named = desk.shipped(&["team", "check", "named.yaml"]).exits(2);
+    assert!(!named.err.contains("at_1_"), "{}", named.err);
+    for told in [
+        "4 faults",
+        "\"a b\"",
+        "\"c d\"",
+        "mean `calculator`?",
+        "mean `react`?",
+    ] {
+        assert!(named.err.contains(told), "{told}: {}", named.err);
+    }
     desk.write("wrong.yaml", "agent: { name: desk, tols: [] }\n");
     let one = desk.shipped(&["team", "check", "wrong.yaml"]).exits(2);
     assert!(one.err.starts_with("error: wrong.yaml:1:"), "{}", one.err);
