@@ -14,8 +14,9 @@ mod writing;
 
 use std::{
     collections::BTreeMap,
+    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -120,7 +121,7 @@ pub(crate) struct Driver {
     /// The parent's sender, for a child.
     pub(crate) parent: Option<ParentSender>,
     pub(crate) children: BTreeMap<RunId, LiveChild>,
-    acts: FutureSet<BoxFuture<'static, (OperationId, ActEvent)>>,
+    acts: FutureSet<Acting>,
     /// The ends of calls whose results are not wanted any more, and the children that begin as soon as their record
     /// is durable. The run waits for them, even when it is cancelled.
     background: FutureSet<BoxFuture<'static, Option<Box<ChildStart>>>>,
@@ -132,7 +133,29 @@ pub(crate) struct Driver {
     told_idle: Option<Idleness>,
 }
 
-/// The news of a future that the driver polls beside the function.
+/// A future that the driver polls beside the function, for this operation.
+struct Acting(OperationId, Work);
+
+enum Work {
+    Act(BoxFuture<'static, Option<Begin<Made>>>),
+    Other(BoxFuture<'static, ActEvent>),
+}
+
+impl Future for Acting {
+    type Output = (OperationId, ActEvent);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let event = match &mut self.1 {
+            Work::Act(act) => {
+                ready!(act.poll_unpin(cx)).map_or(ActEvent::Cancelled, ActEvent::Over)
+            }
+            Work::Other(other) => ready!(other.poll_unpin(cx)),
+        };
+        Poll::Ready((self.0, event))
+    }
+}
+
+/// Its news.
 enum ActEvent {
     /// An act is over, and its operation goes on.
     Over(Begin<Made>),

@@ -14,6 +14,7 @@ mod context;
 mod driver;
 mod fork;
 mod future_set;
+mod gate;
 mod handover;
 mod interception;
 mod journal;
@@ -54,12 +55,13 @@ pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub use completed::Kept;
 pub use context::{Composed, Performing, RunContext};
 pub use fork::ForkError;
+pub use gate::Gate;
 pub use interception::Intercept;
 pub use load::Recorded;
 pub use loop_context::LoopContext;
 pub use observe::{Observer, events_of};
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Changes, Child, Gate, Operation, OperationContext, Unsaved, Wait,
+    Act, Arrival, Attempt, Begin, Changes, Child, Operation, OperationContext, Unsaved, Wait,
     WaitFor, Write,
 };
 pub(crate) use operation_log::OperationLog;

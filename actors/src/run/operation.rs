@@ -8,14 +8,18 @@ use serde_json::{Value, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    InputDigest, Kept, Leg, Ports, completed::write_end, journal::Durable, operations::Allowance,
+    InputDigest, Kept, Leg, Ports,
+    completed::write_end,
+    gate::{Gate, Ungated, ungated},
+    journal::Durable,
+    operations::Allowance,
     ports::ChildStart,
 };
 use crate::{
     contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
-        Begun, Cause, Digest, Effect, Entry, ErrorKind, OperationError, OperationId, Question,
-        Resource, Retry, RunId, RunStart, Spent, Timestamp,
+        Begun, Cause, Digest, Entry, ErrorKind, OperationError, OperationId, Question, Resource,
+        Retry, RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -207,7 +211,7 @@ pub struct Act<T> {
     /// When it may run and when its result counts.
     pub gate: Gate,
     /// The act, and how the operation goes on after it.
-    pub(crate) future: BoxFuture<'static, Begin<Made>>,
+    pub(crate) future: Box<dyn Ungated<Begin<Made>>>,
     output: PhantomData<fn() -> T>,
 }
 
@@ -217,7 +221,7 @@ impl<T: Serialize + Send + 'static> Act<T> {
         Self {
             record_start: false,
             gate,
-            future: Box::pin(act.map(|begin| begin.map(Made::unreckoned))),
+            future: ungated(act.map(|begin| begin.map(Made::unreckoned))),
             output: PhantomData,
         }
     }
@@ -234,27 +238,6 @@ impl<T: Serialize + Send + 'static> Act<T> {
 pub struct Deferred<T> {
     pub(crate) make: Make,
     output: PhantomData<fn() -> T>,
-}
-
-/// The condition that an act waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// It begins when everything before it is durable.
-    Before,
-    /// It begins at once; its result counts when everything before it is durable.
-    After,
-    /// It waits for nothing. It changes nothing, so nothing outside depends on earlier entries.
-    Open,
-}
-
-impl Gate {
-    /// The condition that an act of this effect waits for.
-    pub fn of(effect: Effect) -> Self {
-        match effect {
-            Effect::Read => Self::Open,
-            _ => Self::Before,
-        }
-    }
 }
 
 /// Says why a message does not have the form that is waited for.

@@ -1,19 +1,20 @@
 //! How operations begin.
 
-use std::{mem::discriminant, pin::pin, sync::Arc};
+use std::{mem::discriminant, sync::Arc};
 
 use tokio_util::sync::CancellationToken;
 
-use super::{ActEvent, Driver, LiveChild};
+use super::{Acting, Driver, LiveChild, Work};
 use crate::{
     definition::Pinned,
     run::{
         ChildStart, WaitFor,
+        gate::{Gate, Gating},
         ledger::Part,
         leg::Leg,
         load::RecordedChild,
         operation::{
-            Act, Arrival, Begin, Child, ErasedOperation, Gate, Made, OperationContext, Wait, Write,
+            Act, Arrival, Begin, Child, ErasedOperation, Made, OperationContext, Wait, Write,
         },
         run_machine::ToBegin,
         task,
@@ -162,25 +163,13 @@ impl Driver {
         }
         let durable = self.journal.durable.clone();
         let mark = self.journal.entries().saturating_sub(window);
-        self.acts.push(Box::pin(async move {
-            // Pinned here: what is moved into another future has its room twice.
-            let gated = pin!(async move {
-                if gate == Gate::Before {
-                    durable.passed(mark).await;
-                    if durable.confirm().await.is_err() {
-                        // The driver hears of the failure by itself and ends everything.
-                        return std::future::pending().await;
-                    }
-                }
-                let begin = future.await;
-                if gate == Gate::After {
-                    durable.passed(mark).await;
-                }
-                begin
-            });
-            let over = cancelled.run_until_cancelled(gated).await;
-            (op, over.map_or(ActEvent::Cancelled, ActEvent::Over))
-        }));
+        let act = future.gate(Gating {
+            gate,
+            durable,
+            mark,
+            cancelled,
+        });
+        self.acts.push(Acting(op, Work::Act(act)));
     }
 
     fn attempt(&mut self, leg: &Leg, op: OperationId, write: Write<Made>) {
@@ -222,15 +211,15 @@ impl Driver {
         let outcome = self.ports.outcome(run);
         // If the child ended just now, its end becomes durable with this run's record of it.
         let (durable, mark) = (self.journal.durable.clone(), self.journal.entries());
-        self.acts.push(Box::pin(async move {
+        let joined = Box::pin(async move {
             durable.passed(mark).await;
             let arrival = outcome.await.map(|end| Arrival::Child(Box::new(end)));
-            let begin = match arrival {
+            Some(match arrival {
                 Ok(arrival) => wait.arrived(arrival),
                 Err(error) => Begin::Ready(Err(error)),
-            };
-            (op, ActEvent::Over(begin))
-        }));
+            })
+        });
+        self.acts.push(Acting(op, Work::Act(joined)));
     }
 
     fn begin_child(

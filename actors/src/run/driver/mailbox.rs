@@ -1,6 +1,8 @@
 //! Mailbox items: messages, answers and results from outside.
 
-use super::{ActEvent, Driver, LegEnd};
+use futures_util::FutureExt;
+
+use super::{ActEvent, Acting, Driver, LegEnd, Work};
 use crate::{
     contract::ItemBody,
     run::{
@@ -160,9 +162,8 @@ impl Driver {
         }
         if is_aborted && once && !waits {
             let abort = self.ports.abort_tool(leg.run, op);
-            self.acts.push(Box::pin(
-                async move { (op, ActEvent::Aborted(abort.await)) },
-            ));
+            let aborted = abort.map(ActEvent::Aborted).boxed();
+            self.acts.push(Acting(op, Work::Other(aborted)));
             return false;
         }
         if is_aborted {

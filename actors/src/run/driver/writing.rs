@@ -4,7 +4,7 @@ use std::{future::ready, sync::Arc};
 
 use futures_util::FutureExt;
 
-use super::{ActEvent, Attempted, Driver, LegEnd, delivery};
+use super::{ActEvent, Acting, Attempted, Driver, LegEnd, Work, delivery};
 use crate::{
     contract::{BoxFuture, StoreError},
     run::{
@@ -71,11 +71,12 @@ impl Driver {
         attempt: Attempt<Made>,
         turn: BoxFuture<'static, StateLock>,
     ) {
-        self.acts.push(Box::pin(async move {
+        let attempted = Box::pin(async move {
             let turn = turn.await;
             let attempted = Box::new(attempt().await);
-            (op, ActEvent::Attempted(attempted, attempt, turn))
-        }));
+            ActEvent::Attempted(attempted, attempt, turn)
+        });
+        self.acts.push(Acting(op, Work::Other(attempted)));
     }
 
     /// Records the end of an operation that belongs to no function, with its change of shared
