@@ -131,7 +131,7 @@ impl<R: AsText> AsText for Completed<R> {
         into.extend_from_slice(b"\",\"kind\":");
         put(&identity.kind, into);
         into.extend_from_slice(b",\"name\":");
-        put(&identity.name, into);
+        put(identity.name(), into);
         into.extend_from_slice(b",\"digest\":\"");
         into.extend_from_slice(&identity.digest.get().hexadecimal());
         into.extend_from_slice(b"\",\"result\":");
@@ -202,12 +202,7 @@ mod tests {
                 asked_by,
             };
             for kept in [None, Some(Kept::of("a \"b\" ü", false))] {
-                let identity = CallIdentity {
-                    kind: "tool".into(),
-                    name: name.into(),
-                    digest: digest.into(),
-                    asked_by,
-                };
+                let identity = CallIdentity::new("tool", name, digest, asked_by);
                 let head = (op, identity, spent, call.clone());
                 let mut made = Made::new("a \"b\" ü".to_owned(), spent);
                 made.kept = kept;

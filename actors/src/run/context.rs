@@ -107,7 +107,7 @@ impl RunContext {
     pub(crate) fn recorded_next(&self) -> Option<String> {
         let machine = self.leg.machine();
         let call = machine.recorded(self.next_id());
-        call.map(|call| call.identity.name.clone())
+        call.map(|call| call.identity.name().to_owned())
     }
 
     /// The id of the operation that is asked for next.

@@ -247,12 +247,9 @@ impl Leg {
         id: OperationId,
         operation: O,
     ) -> Result<(), AgentError> {
-        let identity = CallIdentity {
-            kind: operation.kind().into(),
-            name: operation.name().to_owned(),
-            digest: operation.input(),
-            asked_by: operation.cause().within(self.run),
-        };
+        let asked_by = operation.cause().within(self.run);
+        let (kind, name) = (operation.kind(), operation.name());
+        let identity = CallIdentity::new(kind, name, operation.input(), asked_by);
         let may_drift = operation.drifts();
         let begin = || (operation.resource(), erase(operation));
         self.machine().ask(id, identity, may_drift, begin)

@@ -212,12 +212,7 @@ impl Recorded {
                     self.ledger.reserve(op, Budget::default());
                     self.children.push(RecordedChild { op, run, agent });
                 }
-                let identity = CallIdentity {
-                    kind,
-                    name,
-                    digest: digest.into(),
-                    asked_by,
-                };
+                let identity = CallIdentity::new(kind, name, digest, asked_by);
                 self.record_call(op, identity, Some(begun), false);
             }
             Entry::Completed {
@@ -241,12 +236,7 @@ impl Recorded {
                         self.ledger.settle(op);
                     }
                 }
-                let identity = CallIdentity {
-                    kind,
-                    name,
-                    digest: digest.into(),
-                    asked_by,
-                };
+                let identity = CallIdentity::new(kind, name, digest, asked_by);
                 self.record_call(op, identity, begun, true);
                 self.deliveries.push_back(RecordedDelivery { op, result });
             }

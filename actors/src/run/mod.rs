@@ -49,7 +49,7 @@ mod words;
 pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};
 pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
-pub use call_identity::InputDigest;
+pub use call_identity::{InputDigest, OperationInput};
 pub(crate) use carried::{Asked, CallKey, Carried, Keeper, Manner};
 pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub use completed::Kept;

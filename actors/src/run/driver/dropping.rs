@@ -61,7 +61,7 @@ impl Driver {
         if !is_waited_for || self.children.contains_key(&run) {
             return self.cancel_child(run, reason);
         }
-        let agent = call.identity.name.clone();
+        let agent = call.identity.name().to_owned();
         let child = RecordedChild { op, run, agent };
         self.recover_child(leg, child, Some(reason.to_owned()), &leg.pinned);
     }

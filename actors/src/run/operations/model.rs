@@ -5,7 +5,8 @@ use crate::{
     definition::Durability,
     run::{
         Arrival, Begin, Composed, Gate, InputDigest, Kept, Leg, ModelCall, ModelEnd, Operation,
-        OperationContext, Ports, RunContext, Wait, WaitFor, operation::Delivery, read_result,
+        OperationContext, OperationInput, Ports, RunContext, Wait, WaitFor, operation::Delivery,
+        read_result,
     },
     vocabulary::{
         AgentError, Begun, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Resource,
@@ -38,8 +39,7 @@ impl Operation for CallModel {
         if !self.0.conversation.is_shared() {
             return self.digest().into();
         }
-        let request = self.0.clone();
-        InputDigest::later(move || request.digest())
+        InputDigest::later(self.0.clone())
     }
 
     fn resource(&self) -> Option<Resource> {
@@ -100,6 +100,16 @@ impl Operation for CallModel {
 }
 
 /// The digest of the request whose answers the call may wait for. A call that waits already keeps the request that an
+impl OperationInput for ModelRequest {
+    fn name(&self) -> &str {
+        &self.model
+    }
+
+    fn digest(&self) -> Digest {
+        Self::digest(self)
+    }
+}
+
 /// earlier incarnation submitted, whatever the function asks for now: what is different in each incarnation, such as the
 /// time of day, would be submitted and paid for again and again.
 fn awaited(cx: &OperationContext) -> Option<InputDigest> {

@@ -11,14 +11,14 @@ use crate::{
     contract::{Origin, StoreError},
     run::{
         Act, Arrival, Attempt, Begin, Gate, InputDigest, Kept, Operation, OperationContext,
-        Performing, Ports, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait, WaitFor, Write,
-        journal::Durable, leg::Leg,
+        OperationInput, Performing, Ports, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait,
+        WaitFor, Write, journal::Durable, leg::Leg,
     },
     safety,
     vocabulary::{
-        AnsweredBy, Approved, Begun, CallReport, Cause, Continued, Data, Digest, Effect, ErrorKind,
-        InDoubt, OperationError, OperationId, Question, QuestionKind, Resource, Spent, ToolCall,
-        ToolDefinition, ToolResult, ToolStatus,
+        AnsweredBy, Approved, Arguments, Begun, CallReport, Cause, Continued, Data, Digest, Effect,
+        ErrorKind, InDoubt, OperationError, OperationId, Question, QuestionKind, Resource, Spent,
+        ToolCall, ToolDefinition, ToolResult, ToolStatus,
     },
 };
 
@@ -62,8 +62,8 @@ impl Operation for CallTool {
         if self.call.name != self.definition.name {
             return self.digest().into();
         }
-        let (tool, arguments) = (self.definition.clone(), self.call.arguments.clone());
-        InputDigest::later(move || tool_digest(&tool.name, arguments.text()))
+        let (definition, arguments) = (self.definition.clone(), self.call.arguments.clone());
+        InputDigest::later(ToolInput(definition, arguments))
     }
 
     fn resource(&self) -> Option<Resource> {
@@ -181,6 +181,19 @@ impl CallTool {
             continued: None,
             asked: None,
         }
+    }
+}
+
+/// The tool of a call, and its arguments.
+struct ToolInput(Arc<ToolDefinition>, Arguments);
+
+impl OperationInput for ToolInput {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn digest(&self) -> Digest {
+        tool_digest(&self.0.name, self.1.text())
     }
 }
 

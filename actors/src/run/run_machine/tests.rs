@@ -21,12 +21,7 @@ pub(super) fn op(number: u32) -> OperationId {
 }
 
 pub(super) fn identity(name: &str, digest: u64) -> CallIdentity {
-    CallIdentity {
-        kind: "tool".into(),
-        name: name.to_owned(),
-        digest: CallDigest(digest).into(),
-        asked_by: None,
-    }
+    CallIdentity::new("tool", name, CallDigest(digest), None)
 }
 
 fn unused() -> (Option<Resource>, ErasedOperation) {
@@ -393,7 +388,8 @@ impl World {
         self.moves(op, &[Is::Begun, Is::Waiting, Is::Ready], Is::Delivered);
         self.acknowledge(call.items);
         self.all_acknowledged(op);
-        self.journal.push(completed(op, &call.identity.name, &text));
+        self.journal
+            .push(completed(op, call.identity.name(), &text));
         let made = Made::new(text, Spent::default());
         self.deliver(op, Delivery::Live(Ok(made.into_output())));
     }
@@ -435,7 +431,7 @@ impl World {
         let Some((op, asked)) = self.machine.next_to_begin() else {
             return;
         };
-        let kind = asked.identity.name.clone();
+        let kind = asked.identity.name().to_owned();
         let end = CancellationToken::new();
         self.machine.begin(op, asked.identity, (None, |_| {}), end);
         self.moves(op, &[Is::Asked], Is::Begun);
@@ -470,7 +466,11 @@ impl World {
             return;
         }
         let op = self.acts.remove(choice % self.acts.len());
-        match self.machine.call(op).map(|call| call.identity.name.clone()) {
+        match self
+            .machine
+            .call(op)
+            .map(|call| call.identity.name().to_owned())
+        {
             None => assert_eq!(self.is[&op], Is::Dropped),
             Some(kind) if kind == "ticket" => {
                 let wait = Wait::new(WaitFor::Result, |arrival| match arrival {

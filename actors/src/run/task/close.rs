@@ -125,7 +125,7 @@ impl Carrier {
         spent: Spent,
     ) {
         let result = match end {
-            Some(ToolEnd::StillRunning) => Err(still_running(&identity.name, reason)),
+            Some(ToolEnd::StillRunning) => Err(still_running(identity.name(), reason)),
             end => cut_short(end, interrupted(reason)),
         };
         let mut made = result.map(|result| Made::new(result, spent));
@@ -162,12 +162,8 @@ impl Carrier {
             }
             let effect = definition.effect;
             let once = effect == Effect::Once;
-            let identity = CallIdentity {
-                kind: "tool".into(),
-                name: call.name.clone(),
-                digest: tool_digest(&call.name, call.arguments.text()).into(),
-                asked_by: None,
-            };
+            let digest = tool_digest(&call.name, call.arguments.text());
+            let identity = CallIdentity::new("tool", &call.name, digest, None);
             let kept = leg.tool_state(&self.driver.ports);
             let mut invocation = ToolInvocation {
                 run: self.run,
