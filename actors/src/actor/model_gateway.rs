@@ -18,8 +18,8 @@ use super::{
 };
 use crate::{
     contract::{
-        Attempts, BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, ModelHost, NextModel,
-        Slot, Telling,
+        BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, ModelHost, NextModel, Slot,
+        Telling,
     },
     run::{Asked, Carried, Manner, ModelAnswer, ModelCall, ModelEnd, Registry},
     vocabulary::{
@@ -166,11 +166,10 @@ impl ModelGateway {
         self.slots.counts()
     }
 
-    /// Makes a call for which these answers came, and on which this was spent before, or joins it if it is under way.
+    /// Makes a call on which this was spent before, or joins it if it is under way.
     pub(crate) fn carry(
         self: Arc<Self>,
         call: Arc<ModelCall>,
-        answers: Vec<String>,
         before: Option<Retry>,
     ) -> Carried<ModelAnswer> {
         let manner = Manner {
@@ -181,7 +180,7 @@ impl ModelGateway {
         };
         let calls = self.calls.clone();
         let before = before.unwrap_or_else(|| Retry::new(self.previews.clock.forward()));
-        let answer = self.answer(call, answers, before).boxed();
+        let answer = self.answer(call, before).boxed();
         if !calls.is_away() {
             return calls.carry(manner, answer);
         }
@@ -193,24 +192,18 @@ impl ModelGateway {
         }))
     }
 
-    async fn answer(
-        self: Arc<Self>,
-        call: Arc<ModelCall>,
-        answers: Vec<String>,
-        before: Retry,
-    ) -> ModelAnswer {
+    async fn answer(self: Arc<Self>, call: Arc<ModelCall>, before: Retry) -> ModelAnswer {
         let telling = Telling::default();
         let mut answering = Answering {
             previews: &self.previews,
             call: (call.run, call.operation),
             has_ended: false,
         };
-        let attempts = Arc::new(Attempts::of(call.suspendable(), answers, &before));
         let end = tokio::select! {
             biased;
-            end = self.tried(&call, &attempts, &telling, before) => end,
+            end = self.tried(&call, &telling, before) => end,
             // Interceptors are called again when the call goes on.
-            () = attempts.suspended() => {
+            () = call.attempts.suspended() => {
                 answering.has_ended = true;
                 return ModelEnd::Suspended.into();
             }
@@ -223,16 +216,10 @@ impl ModelGateway {
         }
     }
 
-    async fn tried(
-        &self,
-        call: &ModelCall,
-        attempts: &Arc<Attempts>,
-        telling: &Telling,
-        mut spent: Retry,
-    ) -> ModelEnd {
-        let clock = &self.previews.clock;
+    async fn tried(&self, call: &Arc<ModelCall>, telling: &Telling, mut spent: Retry) -> ModelEnd {
+        let (clock, attempts) = (&self.previews.clock, &call.attempts);
         loop {
-            let outcome = self.intercepted(call, attempts, telling).await;
+            let outcome = self.intercepted(call, telling).await;
             let took = clock.forward().since(spent.since);
             let attempt = attempts.begun();
             (spent.attempts, spent.answers) = (attempt, attempts.taken());
@@ -246,7 +233,7 @@ impl ModelGateway {
                 Err(error) => error,
             };
             spent.tries += 1;
-            spent.usage = call.loses(attempts, error.usage);
+            spent.usage = call.loses(error.usage);
             let patience = self.options.patience.saturating_sub(took);
             let over = error.exhausted || spent.tries >= self.options.attempts;
             let longest = self.options.max_retry_after.max(patience);
@@ -278,22 +265,19 @@ impl ModelGateway {
     /// One try, through the interceptors: none, one or several real attempts.
     async fn intercepted(
         &self,
-        call: &ModelCall,
-        attempts: &Arc<Attempts>,
+        call: &Arc<ModelCall>,
         telling: &Telling,
     ) -> Result<ModelResponse, ModelError> {
         let (of, cancelled) = ((call.run, call.operation), call.cancelled.clone());
-        let cx = ModelContext::of_call(of, attempts.clone(), cancelled)
+        let cx = ModelContext::of_call(of, call.clone(), cancelled)
             .with_origin(call.origin.clone())
             .previews(call.previews.clone());
         let request = call.request.clone();
         let chain = &call.code.chain;
         if chain.is_empty() {
-            return self.attempt(call, request, cx, attempts).await;
+            return self.attempt(call, request, cx).await;
         }
-        let real = |request, cx| -> BoxFuture<'_, _> {
-            Box::pin(self.attempt(call, request, cx, attempts))
-        };
+        let real = |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(call, request, cx)) };
         let (callee, clock) = (self.model.callee(), &self.previews.clock);
         let next = NextModel::new(chain, &real, &callee, clock, &self.entropy).telling(telling);
         AssertUnwindSafe(next.respond(request, cx))
@@ -309,14 +293,13 @@ impl ModelGateway {
     /// One real attempt. It holds a slot, which is free while the call pauses.
     async fn attempt(
         &self,
-        call: &ModelCall,
+        call: &Arc<ModelCall>,
         request: ModelRequest,
         cx: ModelContext,
-        attempts: &Arc<Attempts>,
     ) -> Result<ModelResponse, ModelError> {
         let permit = self.slots.acquire(call.root).await;
         let slot: Arc<dyn Slot> = Arc::new(Mutex::new(Some(permit)));
-        let cx = cx.beginning(attempts).in_slot(&slot);
+        let cx = cx.beginning(call.clone()).in_slot(&slot);
         let (operation, attempt) = (cx.operation(), cx.attempt());
         let started = || Preview::ModelStarted {
             operation,
@@ -341,7 +324,7 @@ impl ModelGateway {
             Ok(_) => {}
             // Taken: an interceptor may silently try again after this failure.
             Err(error) => {
-                call.loses(attempts, std::mem::take(&mut error.usage));
+                call.loses(std::mem::take(&mut error.usage));
             }
         }
         answer

@@ -136,12 +136,7 @@ impl Ports for Services {
         self.journal.commit(batch, on_committed);
     }
 
-    fn model(
-        &self,
-        call: Arc<ModelCall>,
-        answers: Vec<String>,
-        before: Option<Retry>,
-    ) -> Carried<ModelAnswer> {
+    fn model(&self, call: Arc<ModelCall>, before: Option<Retry>) -> Carried<ModelAnswer> {
         let Some(gateway) = self.gateways.read().to(&call.code.model) else {
             let model = &call.request.model;
             let message = format!("the model {model:?} is of another System");
@@ -149,7 +144,7 @@ impl Ports for Services {
             let failed = async move { ModelEnd::Failed(error, Usage::default()).into() };
             return Carried::alone(Box::pin(failed));
         };
-        gateway.carry(call, answers, before)
+        gateway.carry(call, before)
     }
 
     fn slot(&self, call: &ToolInvocation) -> BoxFuture<'static, ToolSlot> {

@@ -87,7 +87,7 @@ pub use store::{Index, Journals, Mailboxes, State, Store};
 pub use store_error::StoreError;
 pub use store_handle::StoreHandle;
 pub use store_wrapper::StoreWrapper;
-pub(crate) use suspension::{Attempts, Surroundings, SuspendableCall};
+pub(crate) use suspension::{AttemptedCall, Attempts, Surroundings, SuspendableCall};
 pub use suspension::{ModelHost, Suspension};
 pub use tool::{
     Reconciled, Ticket, Tool, ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,

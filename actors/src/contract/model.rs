@@ -8,7 +8,9 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{Attempts, BoxFuture, Callee, ModelHost, Origin, PreviewSink, Suspension};
+use super::{
+    AttemptedCall, Attempts, BoxFuture, Callee, ModelHost, Origin, PreviewSink, Suspension,
+};
 use crate::vocabulary::{
     Delta, ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, RunId,
     Usage,
@@ -168,8 +170,8 @@ pub struct ModelContext {
     run: RunId,
     operation: OperationId,
     attempt: u32,
-    /// The state that all attempts of the call share.
-    attempts: Arc<Attempts>,
+    /// The call, with the state that all its attempts share.
+    call: Arc<dyn AttemptedCall>,
     cancelled: CancellationToken,
     origin: Option<Arc<Origin>>,
     previews: Option<PreviewSink>,
@@ -210,17 +212,17 @@ impl ModelContext {
         self
     }
 
-    /// The context of the next attempt of a call, whose attempts share this.
+    /// The context of the next attempt of this call.
     pub(crate) fn of_call(
         (run, operation): (RunId, OperationId),
-        attempts: Arc<Attempts>,
+        call: Arc<dyn AttemptedCall>,
         cancelled: CancellationToken,
     ) -> Self {
         Self {
             run,
             operation,
-            attempt: attempts.begun() + 1,
-            attempts,
+            attempt: call.attempts().begun() + 1,
+            call,
             cancelled,
             origin: None,
             previews: None,
@@ -228,12 +230,12 @@ impl ModelContext {
         }
     }
 
-    /// Begins the next of these attempts. An interceptor may have made the context.
+    /// Begins the next attempt of this call. An interceptor may have made the context.
     #[must_use]
-    pub(crate) fn beginning(self, attempts: &Arc<Attempts>) -> Self {
+    pub(crate) fn beginning(self, call: Arc<dyn AttemptedCall>) -> Self {
         Self {
-            attempt: attempts.begin(),
-            attempts: attempts.clone(),
+            attempt: call.attempts().begin(),
+            call,
             ..self
         }
     }
@@ -248,7 +250,7 @@ impl ModelContext {
     /// The call's means to wait for hours; `None` outside of a run, and in a run that is kept in memory: it ends with its
     /// process, and another process may come by the answer.
     pub fn suspension(&self) -> Option<Suspension> {
-        Suspension::of(&self.attempts)
+        Suspension::of(&self.call)
     }
 
     /// Gives back the attempt's place among the calls that run at once, for an attempt that does nothing but wait.
@@ -262,7 +264,7 @@ impl ModelContext {
     /// void. The model's name is the one that observers are shown.
     #[must_use]
     pub fn next_attempt(&self, model: impl Into<String>) -> Self {
-        let attempt = self.attempts.begin();
+        let attempt = self.call.attempts().begin();
         if let Some(previews) = &self.previews {
             previews(Preview::ModelStarted {
                 operation: self.operation,

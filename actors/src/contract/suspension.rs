@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
 use super::{BoxFuture, Clock, ItemBody, MailboxItem, StoreHandle};
-use crate::vocabulary::{ModelTicket, OperationError, Retry, RunId, Timestamp, Usage};
+use crate::vocabulary::{ModelTicket, OperationError, Retry, RunId, Usage};
 
 /// The surroundings of a System's parts.
 pub(crate) trait Surroundings: fmt::Debug + Send + Sync + 'static {
@@ -90,8 +90,17 @@ pub(crate) struct GivenAnswer {
     answer: String,
 }
 
+/// A model call, as its attempts share it.
+pub(crate) trait AttemptedCall: Send + Sync + 'static {
+    /// The state of its attempts.
+    fn attempts(&self) -> &Attempts;
+
+    /// The same call, if it can wait for hours.
+    fn suspendable(self: Arc<Self>) -> Option<Arc<dyn SuspendableCall>>;
+}
+
 /// A call that a model may suspend.
-pub(crate) trait SuspendableCall: Send + Sync + 'static {
+pub(crate) trait SuspendableCall: AttemptedCall {
     /// The System in which it is made.
     fn host(&self) -> &ModelHost;
 
@@ -105,8 +114,6 @@ pub(crate) struct Attempts {
     begun: AtomicU32,
     /// The consumption of those that failed.
     lost: Mutex<Usage>,
-    /// The call, if it can wait for hours.
-    call: Option<Arc<dyn SuspendableCall>>,
     answers: Mutex<Answers>,
     suspended: Notify,
 }
@@ -119,18 +126,13 @@ struct Answers {
 
 impl Attempts {
     /// The attempts of a call for which these answers came, after those that were made before.
-    pub(crate) fn of(
-        call: Option<Arc<dyn SuspendableCall>>,
-        answers: Vec<String>,
-        before: &Retry,
-    ) -> Self {
+    pub(crate) fn of(answers: Vec<String>, before: Option<&Retry>) -> Self {
         Self {
-            begun: AtomicU32::new(before.attempts),
-            lost: Mutex::new(before.usage),
-            call,
+            begun: AtomicU32::new(before.map_or(0, |before| before.attempts)),
+            lost: Mutex::new(before.map(|before| before.usage).unwrap_or_default()),
             answers: Mutex::new(Answers {
                 left: answers.into_iter(),
-                taken: before.answers,
+                taken: before.map_or(0, |before| before.answers),
             }),
             suspended: Notify::new(),
         }
@@ -138,11 +140,9 @@ impl Attempts {
 
     /// The attempts of a call outside of a run, after this many.
     pub(super) fn after(begun: u32) -> Self {
-        let before = Retry {
-            attempts: begun,
-            ..Retry::new(Timestamp::default())
-        };
-        Self::of(None, Vec::new(), &before)
+        let attempts = Self::of(Vec::new(), None);
+        attempts.begun.store(begun, Ordering::Relaxed);
+        attempts
     }
 
     /// How many have begun.
@@ -178,32 +178,38 @@ impl Attempts {
     }
 }
 
+/// A call outside of a run.
+impl AttemptedCall for Attempts {
+    fn attempts(&self) -> &Attempts {
+        self
+    }
+
+    fn suspendable(self: Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
+        None
+    }
+}
+
 /// A model call's means to wait for hours, shared by its attempts. The model [suspends](Self::suspend) the call: what is
 /// under way of it is dropped, interceptors with it, and its run may fall asleep. Once somebody
 /// [answers](ModelHost::answer) the [ticket](Self::ticket), the call begins again, and an attempt
 /// [takes](Self::take_answer) the answer instead of asking.
 #[derive(Clone)]
-pub struct Suspension {
-    call: Arc<dyn SuspendableCall>,
-    attempts: Arc<Attempts>,
-}
+pub struct Suspension(Arc<dyn SuspendableCall>);
 
 impl Suspension {
-    /// The means of these attempts, if their call can wait.
-    pub(super) fn of(attempts: &Arc<Attempts>) -> Option<Self> {
-        let call = attempts.call.clone()?;
-        let attempts = attempts.clone();
-        Some(Self { call, attempts })
+    /// The means of this call, if it can wait.
+    pub(super) fn of(call: &Arc<dyn AttemptedCall>) -> Option<Self> {
+        call.clone().suspendable().map(Self)
     }
 
     /// The System in which the call is made.
     pub fn host(&self) -> &ModelHost {
-        self.call.host()
+        self.0.host()
     }
 
     /// The ticket for the next answer. It is the same each time until an answer is taken, also after a crash.
     pub fn ticket(&self) -> ModelTicket {
-        self.call.ticket(self.attempts.answers.lock().taken)
+        self.0.ticket(self.0.attempts().answers.lock().taken)
     }
 
     /// The next answer that came to a ticket of this call, and that no attempt has taken since the call began again.
@@ -214,12 +220,12 @@ impl Suspension {
     /// The same, if this finds that the answer is its own. Otherwise the answer stays for another attempt: a model that is
     /// asked where another one fails may have suspended the call.
     pub fn take_answer_if(&self, is_own: impl FnOnce(&str) -> bool) -> Option<String> {
-        let mut answers = self.attempts.answers.lock();
+        let mut answers = self.0.attempts().answers.lock();
         loop {
             let text = answers.left.as_slice().first()?;
             let given: Option<GivenAnswer> = serde_json::from_str(text).ok();
             // Others are for a request that was never recorded, or are no answers at all.
-            let Some(given) = given.filter(|given| given.ticket == self.call.ticket(answers.taken))
+            let Some(given) = given.filter(|given| given.ticket == self.0.ticket(answers.taken))
             else {
                 answers.left.next();
                 continue;
@@ -236,7 +242,7 @@ impl Suspension {
     /// Suspends the call until its ticket is answered. The future never ends: it is dropped. The source of the answer must
     /// be durable before, since the call is not made again until then.
     pub async fn suspend(&self) -> Infallible {
-        self.attempts.suspended.notify_one();
+        self.0.attempts().suspended.notify_one();
         std::future::pending().await
     }
 }

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use super::{Carried, InputDigest, ModelCode, RunSender, ToolCode, leg::Leg};
 use crate::{
     contract::{
-        Append, Attempts, Batch, BoxFuture, Change, Committed, Credential, Emission, Entropy,
-        ModelHost, Origin, PreviewSink, StateSlot, StoreError, Surroundings, SuspendableCall,
-        ToolState,
+        Append, AttemptedCall, Attempts, Batch, BoxFuture, Change, Committed, Credential, Emission,
+        Entropy, ModelHost, Origin, PreviewSink, StateSlot, StoreError, Surroundings,
+        SuspendableCall, ToolState,
     },
     definition::Pinned,
     vocabulary::{
@@ -56,12 +56,7 @@ pub(crate) trait Ports: Surroundings {
     fn commit(&self, batch: Batch, on_committed: OnCommitted);
 
     /// Asks a model, through its gateway. `before` is what was spent on the call when it was paused last.
-    fn model(
-        &self,
-        call: Arc<ModelCall>,
-        answers: Vec<String>,
-        before: Option<Retry>,
-    ) -> Carried<ModelAnswer>;
+    fn model(&self, call: Arc<ModelCall>, before: Option<Retry>) -> Carried<ModelAnswer>;
 
     /// Waits until a tool call may run. The numbers of calls at once are bounded, for its tool and
     /// for all tools. A call gets its slot before its start is recorded.
@@ -170,23 +165,46 @@ pub(crate) struct ModelCall {
     pub awaited: Option<InputDigest>,
     /// The leg that asks, unless it is gone.
     pub leg: Weak<Leg>,
+    /// The state of its attempts.
+    pub attempts: Attempts,
 }
 
 impl ModelCall {
-    /// The same call, if it may be suspended.
-    pub(crate) fn suspendable(self: &Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
-        let call: Arc<dyn SuspendableCall> = self.clone();
-        self.awaited.is_some().then_some(call)
+    /// The same call anew, for which these answers came.
+    pub(crate) fn again(&self, answers: Vec<String>, before: Option<&Retry>) -> Self {
+        Self {
+            attempts: Attempts::of(answers, before),
+            digest: self.digest.clone(),
+            origin: self.origin.clone(),
+            previews: self.previews.clone(),
+            request: self.request.clone(),
+            code: self.code.clone(),
+            cancelled: self.cancelled.clone(),
+            host: self.host.clone(),
+            awaited: self.awaited.clone(),
+            leg: self.leg.clone(),
+            ..*self
+        }
     }
 
     /// Adds the consumption of a failed attempt, which is charged even if the call is cancelled before the next. Returns
     /// that of all of them.
-    pub(crate) fn loses(&self, attempts: &Attempts, usage: Usage) -> Usage {
-        let lost = attempts.lose(usage);
+    pub(crate) fn loses(&self, usage: Usage) -> Usage {
+        let lost = self.attempts.lose(usage);
         if let Some(leg) = self.leg.upgrade() {
             leg.lost(self.operation, lost);
         }
         lost
+    }
+}
+
+impl AttemptedCall for ModelCall {
+    fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    fn suspendable(self: Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
+        self.awaited.is_some().then_some(self)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::{
-    contract::ModelHost,
+    contract::{Attempts, ModelHost},
     definition::Durability,
     run::{
         Arrival, Begin, Composed, Gate, InputDigest, Kept, Leg, ModelCall, ModelEnd, Operation,
@@ -83,6 +83,7 @@ impl Operation for CallModel {
             cancelled: cx.cancelled,
             host: ModelHost::new(cx.ports.clone()),
             leg: Arc::downgrade(&cx.leg),
+            attempts: Attempts::of(Vec::new(), before.as_ref()),
         };
         let asking = Asking {
             call: Arc::new(call),
@@ -99,7 +100,6 @@ impl Operation for CallModel {
     }
 }
 
-/// The digest of the request whose answers the call may wait for. A call that waits already keeps the request that an
 impl OperationInput for ModelRequest {
     fn name(&self) -> &str {
         &self.model
@@ -110,6 +110,7 @@ impl OperationInput for ModelRequest {
     }
 }
 
+/// The digest of the request whose answers the call may wait for. A call that waits already keeps the request that an
 /// earlier incarnation submitted, whatever the function asks for now: what is different in each incarnation, such as the
 /// time of day, would be submitted and paid for again and again.
 fn awaited(cx: &OperationContext) -> Option<InputDigest> {
@@ -140,9 +141,15 @@ struct Asking {
 }
 
 impl Asking {
+    /// Makes the call again.
+    fn again(mut self) -> Begin<ModelResponse> {
+        let again = self.call.again(self.answers.clone(), self.before.as_ref());
+        self.call = Arc::new(again);
+        self.ask()
+    }
+
     fn ask(self) -> Begin<ModelResponse> {
-        let (call, answers) = (self.call.clone(), self.answers.clone());
-        let answer = self.ports.model(call, answers, self.before);
+        let answer = self.ports.model(self.call.clone(), self.before);
         // The request may be on its way while earlier entries are being committed.
         Begin::act_then(Gate::After, async move {
             let called = answer.await;
@@ -170,7 +177,7 @@ impl Asking {
             if let Arrival::Result(Ok(answer)) = arrival {
                 self.answers.push(answer);
             }
-            self.ask()
+            self.again()
         }))
     }
 
@@ -178,7 +185,7 @@ impl Asking {
     fn pause(mut self, retry: Box<Retry>) -> Begin<ModelResponse> {
         self.leg.lost(self.call.operation, retry.usage);
         self.before = Some(*retry);
-        Begin::Wait(Wait::going_on(WaitFor::Retry(retry), move |_| self.ask()))
+        Begin::Wait(Wait::going_on(WaitFor::Retry(retry), move |_| self.again()))
     }
 }
 
