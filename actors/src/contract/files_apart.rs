@@ -14,7 +14,7 @@ use crate::vocabulary::{Digest, JournalId, RunId};
 
 /// Takes the files out of the entries of a batch. Their contents become blobs of it, to which a row of the session or of
 /// the tree refers.
-fn detach(batch: &mut Batch) {
+pub(super) fn detach(batch: &mut Batch) {
     let mut found: BTreeMap<(String, Digest), Arc<[u8]>> = BTreeMap::new();
     for append in &mut batch.appends {
         let lines = append.lines.iter_mut();

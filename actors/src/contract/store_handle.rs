@@ -5,7 +5,8 @@ use std::{fmt, sync::Arc};
 use super::{
     Batch, BoxFuture, Claim, Commits, Committed, DynDeletion, DynMembership, DynStore, Inventory,
     MailboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
-    Store, StoreError, StoredLine, TreeLine, artifact_scopes, files_apart::FilesApart,
+    Store, StoreError, StoredLine, TreeLine, artifact_scopes,
+    files_apart::{FilesApart, detach},
     store_methods::with_store_methods,
 };
 use crate::vocabulary::{Digest, JournalId, Message, RunId, SessionId, Timestamp};
@@ -16,7 +17,10 @@ const PAGE: usize = 4096;
 /// A store of any kind. Cloning shares it. The store keeps the bytes of a long file once, however many entries hold it; an
 /// entry that is read here has its files.
 #[derive(Clone)]
-pub struct StoreHandle(Arc<dyn DynStore>);
+pub struct StoreHandle(Arc<dyn DynStore>, Inner);
+
+/// The store inside, which knows nothing of files apart.
+type Inner = Arc<dyn DynStore>;
 
 macro_rules! handle {
     (
@@ -45,7 +49,7 @@ macro_rules! handle {
             )?)*
 
             fn commit_shared(self: Arc<Self>, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
-                self.0.clone().commit_shared(batches)
+                Self::commit_shared(&self, batches)
             }
 
             fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
@@ -103,7 +107,8 @@ with_store_methods!(handle);
 impl StoreHandle {
     /// Keeps a store.
     pub fn new(store: impl Store) -> Self {
-        Self(Arc::new(FilesApart(Arc::new(store))))
+        let store: Inner = Arc::new(store);
+        Self(Arc::new(FilesApart(store.clone())), store)
     }
 
     /// See [`Store::close`].
@@ -132,8 +137,9 @@ impl StoreHandle {
     }
 
     /// Commits batches. The future keeps the store.
-    pub(crate) fn commit_shared(&self, batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
-        self.0.clone().commit_shared(batches)
+    pub(crate) fn commit_shared(&self, mut batches: Vec<Batch>) -> BoxFuture<'static, Commits> {
+        batches.iter_mut().for_each(detach);
+        self.1.clone().commit_shared(batches)
     }
 
     /// Commits one batch.
