@@ -302,23 +302,23 @@ impl ToolCall {
 
 /// Tool arguments: the JSON text that the model sent, parsed once and only when asked.
 #[derive(Clone)]
-pub struct Arguments {
-    text: Arc<str>,
-    parsed: Arc<OnceLock<Result<Value, String>>>,
+pub struct Arguments(Arc<Text>);
+
+struct Text {
+    text: String,
+    parsed: OnceLock<Result<Value, String>>,
 }
 
 impl Arguments {
     /// Keeps any text. An empty one stands for no arguments.
-    pub fn from_text(text: impl Into<Arc<str>>) -> Self {
-        Self {
-            text: text.into(),
-            parsed: Arc::default(),
-        }
+    pub fn from_text(text: impl Into<String>) -> Self {
+        let (text, parsed) = (text.into(), OnceLock::new());
+        Self(Arc::new(Text { text, parsed }))
     }
 
     /// The text as the model sent it.
     pub fn text(&self) -> &str {
-        &self.text
+        &self.0.text
     }
 
     /// The parsed value; blank text is an empty object. A text that names something twice in one object has no value, so
@@ -327,11 +327,12 @@ impl Arguments {
     /// # Errors
     /// The fault of the text, and its place.
     pub fn value(&self) -> Result<&Value, &str> {
-        let parsed = self.parsed.get_or_init(|| {
-            if self.text.trim().is_empty() {
+        let parsed = self.0.parsed.get_or_init(|| {
+            let text = self.text();
+            if text.trim().is_empty() {
                 return Ok(Value::Object(serde_json::Map::new()));
             }
-            safety::unambiguous_json(self.text.as_bytes()).map_err(|error| error.to_string())
+            safety::unambiguous_json(text.as_bytes()).map_err(|error| error.to_string())
         });
         parsed.as_ref().map_err(String::as_str)
     }
@@ -351,11 +352,8 @@ impl From<Value> for Arguments {
     fn from(value: Value) -> Self {
         // The text is in canonical form, since it distinguishes this call from others.
         let text = String::from_utf8(canonical::to_vec(&value)).unwrap_or_default();
-        let text: Arc<str> = text.into();
-        Self {
-            text,
-            parsed: Arc::new(OnceLock::from(Ok(value))),
-        }
+        let parsed = OnceLock::from(Ok(value));
+        Self(Arc::new(Text { text, parsed }))
     }
 }
 
@@ -375,19 +373,19 @@ impl Eq for Arguments {}
 
 impl PartialEq for Arguments {
     fn eq(&self, other: &Self) -> bool {
-        self.text == other.text
+        self.text() == other.text()
     }
 }
 
 impl std::fmt::Debug for Arguments {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.text)
+        f.write_str(self.text())
     }
 }
 
 impl Serialize for Arguments {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.text)
+        serializer.serialize_str(self.text())
     }
 }
 
