@@ -83,6 +83,12 @@ impl Ledger {
         self.allowance().left(resource)
     }
 
+    /// Whether there is a bound of which children get a part.
+    pub(crate) fn is_bounded(&self) -> bool {
+        let mut counted = Resource::COUNTED.iter();
+        counted.any(|resource| self.left(*resource).is_some())
+    }
+
     /// The budget of a child that begins beside this many calls of each kind: its part of the remaining budget, and no
     /// more than requested.
     pub(crate) fn grant(
@@ -108,8 +114,12 @@ impl Ledger {
     }
 
     /// The first bound that forbids one more call of this kind, while this many are under way.
-    pub(crate) fn exhausted(&self, next: Resource, under_way: u64) -> Option<Resource> {
-        let calls = self.left(next).is_some_and(|left| left <= under_way);
+    pub(crate) fn exhausted(
+        &self,
+        next: Resource,
+        under_way: impl FnOnce() -> u64,
+    ) -> Option<Resource> {
+        let calls = self.left(next).is_some_and(|left| left <= under_way());
         if calls {
             return Some(next);
         }

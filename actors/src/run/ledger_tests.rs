@@ -219,7 +219,7 @@ impl Tree {
 
     fn call(&mut self, node: usize, tokens: u64) {
         let Some(node) = self.live(node) else { return };
-        if node.ledger.exhausted(Resource::ModelCalls, 0).is_some() {
+        if node.ledger.exhausted(Resource::ModelCalls, || 0).is_some() {
             return;
         }
         let left = node.ledger.allowance().left(Resource::Tokens).unwrap();

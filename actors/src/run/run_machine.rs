@@ -49,6 +49,9 @@ pub(crate) struct RunMachine {
     /// Whether the function is gone. Operations that it leaves behind are not recorded as dropped.
     is_detached: bool,
     operations: OperationMap<Operation>,
+    /// The address of a waker's data, and how many operations the function waits for with this waker: a function that waits
+    /// for thousands at once is asked after each of their results.
+    waiting_with: (usize, usize),
     /// The operations that may begin, in the order in which the function asked for them.
     to_begin: VecDeque<OperationId>,
     /// Operations that the function dropped, and that are to be broken off. Those without a call have not begun in this
@@ -319,7 +322,9 @@ impl RunMachine {
             (Some(waiting), None) => {
                 let is_same = |own: &Waker| own.will_wake(waker);
                 if !waiting.waker.as_ref().is_some_and(is_same) {
-                    waiting.waker = Some(waker.clone());
+                    let before = waiting.waker.replace(waker.clone());
+                    self.waiting_with.1 += usize::from(waker.data().addr() == self.waiting_with.0);
+                    self.waits_no_more(before.as_ref());
                 }
                 Poll::Pending
             }
@@ -333,7 +338,8 @@ impl RunMachine {
             return None;
         }
         self.stop_waiting(op);
-        let stage = self.operations.remove(&op)?.stage;
+        let Operation { stage, waker } = self.operations.remove(&op)?;
+        self.waits_no_more(waker.as_ref());
         let recorded = self.record.get_mut(&op).and_then(Record::call_mut);
         match stage {
             Stage::UnderWay(mut call) => {
@@ -358,7 +364,7 @@ impl RunMachine {
 
     /// The function is gone. Returns what it asked for and nobody carries out.
     pub(super) fn detach(&mut self) -> impl Sized + use<> {
-        self.is_detached = true;
+        (self.is_detached, self.waiting_with) = (true, (0, 0));
         let rest = |_: &OperationId, it: &mut Operation| {
             it.waker = None;
             !matches!(it.stage, Stage::UnderWay(_))
@@ -554,13 +560,25 @@ impl RunMachine {
     pub(super) fn deliver(&mut self, op: OperationId, delivery: Delivery) -> Option<Waker> {
         let operation = self.operations.get_mut(&op)?;
         operation.stage = Stage::Delivered(delivery);
-        operation.waker.take()
+        let waker = operation.waker.take();
+        self.waits_no_more(waker.as_ref());
+        waker
     }
 
     /// How many operations the function waits for with this waker. It is known by its data, which is an `Arc` of its own:
     /// `will_wake` may deny that a waker and its clone are the same, because each may have its own copy of the table.
-    pub(super) fn waits_with(&self, waker: &Waker) -> usize {
-        let wakers = self.operations.values().filter_map(|it| it.waker.as_ref());
-        wakers.filter(|own| own.data() == waker.data()).count()
+    pub(super) fn waits_with(&mut self, waker: &Waker) -> usize {
+        let data = waker.data().addr();
+        if self.waiting_with.0 != data {
+            let wakers = self.operations.values().filter_map(|it| it.waker.as_ref());
+            self.waiting_with = (data, wakers.filter(|own| own.data().addr() == data).count());
+        }
+        self.waiting_with.1
+    }
+
+    /// The function does not wait for an operation any more, for which it waited with this waker.
+    fn waits_no_more(&mut self, waker: Option<&Waker>) {
+        let is_counted = waker.is_some_and(|own| own.data().addr() == self.waiting_with.0);
+        self.waiting_with.1 -= usize::from(is_counted);
     }
 }

@@ -25,17 +25,20 @@ use crate::{
     },
 };
 
-/// One of the equal parts of the remaining budget. The children that begin together share it, and
-/// so does the function if it goes on beside them.
-fn equal_part(leg: &Leg, awaited: bool) -> Part {
-    let machine = leg.machine();
-    let beside = machine
-        .asked()
-        .filter(|call| Family::of(&call.kind).has_child());
-    Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
-}
-
 impl Driver {
+    /// One of the equal parts of the remaining budget. The children that begin together share it, and
+    /// so does the function if it goes on beside them.
+    fn equal_part(&self, leg: &Leg, awaited: bool) -> Part {
+        if !self.ledger.is_bounded() {
+            return Part::Equal(1);
+        }
+        let machine = leg.machine();
+        let beside = machine
+            .asked()
+            .filter(|call| Family::of(&call.kind).has_child());
+        Part::Equal(1 + beside.count() as u64 + u64::from(!awaited))
+    }
+
     pub(super) async fn begin_all(&mut self, leg: &Arc<Leg>) {
         let overdue = self.overdue(leg).is_err();
         loop {
@@ -81,7 +84,7 @@ impl Driver {
         let resource = resource?;
         // Calls that are under way count as made.
         self.ledger
-            .exhausted(resource, leg.machine().consuming(resource))
+            .exhausted(resource, || leg.machine().consuming(resource))
     }
 
     fn begin(&mut self, leg: &Arc<Leg>, op: OperationId, asked: ToBegin, started: Option<Begun>) {
@@ -119,7 +122,7 @@ impl Driver {
             Begin::Wait(wait) => self.begin_wait(leg, op, wait, started),
             Begin::Write(write) => self.attempt(leg, op, write),
             Begin::Child(child) => {
-                let equal = || equal_part(leg, child.awaited);
+                let equal = || self.equal_part(leg, child.awaited);
                 let part = child.share.map_or_else(equal, Part::Percent);
                 self.begin_child(leg, op, child, part, started);
             }
