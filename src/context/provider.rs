@@ -99,9 +99,7 @@ impl<S: ContextSource> Policy for ContextProvider<S> {
         _: &mut ModelRequest,
     ) -> Result<Option<ModelResponse>, AgentError> {
         let said = cx.transcript();
-        let place = (0..said.len())
-            .rev()
-            .find(|place| said.get(*place).is_some_and(|said| said.is_from_user()));
+        let place = said.last_from_user();
         let asked = place.map(|place| said.truncated(place + 1).digest());
         if asked != self.asked {
             let found = self.source.recall(cx, said).await?.unwrap_or_default();

@@ -64,8 +64,7 @@ impl ContextSource for RecalledDocuments {
         cx: &PolicyContext<'_>,
         said: &Transcript,
     ) -> Result<Option<String>, AgentError> {
-        let messages = said.messages();
-        let last = messages.iter().rev().find(|said| said.is_from_user());
+        let last = said.last_from_user().and_then(|place| said.get(place));
         let text = last.map(|said| said.content()).unwrap_or_default();
         let text: String = text.chars().take(MAX_QUERY_CHARS).collect();
         if text.trim().is_empty() {

@@ -206,12 +206,8 @@ impl Policy for ToolSearch {
         self.searched = Some(searched.clone());
         if self.loaded.is_empty() {
             // What is asked may say what is needed.
-            let asked = request
-                .conversation
-                .messages()
-                .into_iter()
-                .rev()
-                .find(|message| message.is_from_user());
+            let said = &request.conversation;
+            let asked = said.last_from_user().and_then(|place| said.get(place));
             let asked = asked.map(|message| message.content()).unwrap_or_default();
             self.search(&asked);
         }

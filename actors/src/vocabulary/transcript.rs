@@ -20,7 +20,10 @@ use super::{Digest, Message, canonical};
 #[derive(Clone, Default)]
 pub struct Transcript {
     log: Arc<RwLock<Vec<Line>>>,
+    /// How many messages of the log it has.
     len: usize,
+    /// A last message, which is not in the log.
+    aside: Option<Arc<Line>>,
 }
 
 /// The initial room for the hashed bytes of a message; most messages fit.
@@ -31,6 +34,8 @@ struct Line {
     message: Arc<Message>,
     /// The digest of all messages up to and including this one, once it was asked for.
     digest: OnceLock<Digest>,
+    /// The place of the last message up to here that comes from a user.
+    from_user: Option<usize>,
 }
 
 impl Line {
@@ -56,17 +61,42 @@ impl Transcript {
 
     /// How many messages it has.
     pub fn len(&self) -> usize {
-        self.len
+        self.len + usize::from(self.aside.is_some())
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
+    }
+
+    /// The line with which this message goes on.
+    fn line(&self, message: Arc<Message>) -> Line {
+        let from_user = match message.is_from_user() {
+            true => Some(self.len()),
+            false => self.last_from_user(),
+        };
+        Line {
+            message,
+            digest: OnceLock::new(),
+            from_user,
+        }
+    }
+
+    /// Adds a message that other clones will not have, such as one that a single request has at its end. Nothing is copied
+    /// for it, here or where another clone goes on.
+    pub fn push_aside(&mut self, message: impl Into<Arc<Message>>) {
+        if let Some(before) = self.aside.take() {
+            self.push(before.message.clone());
+        }
+        self.aside = Some(Arc::new(self.line(message.into())));
     }
 
     /// Adds a message.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) {
         let message = message.into();
+        if let Some(before) = self.aside.take() {
+            self.push(before.message.clone());
+        }
         // Another clone may have pushed this very message already: then it is in its place.
         let next = self
             .log
@@ -77,10 +107,7 @@ impl Transcript {
             self.len += 1;
             return;
         }
-        let line = Line {
-            message,
-            digest: OnceLock::new(),
-        };
+        let line = self.line(message);
         // A part that only this clone had after its end is of no use to another.
         if let Some(log) = Arc::get_mut(&mut self.log) {
             log.get_mut().truncate(self.len);
@@ -104,6 +131,7 @@ impl Transcript {
         let known = lines.iter().rposition(|line| line.digest.get().is_some());
         let rest = &lines[known.unwrap_or(0)..];
         rest.iter()
+            .chain(self.aside.as_deref())
             .fold(Digest([0; 32]), |before, line| line.digest(before))
     }
 
@@ -114,19 +142,33 @@ impl Transcript {
 
     /// The message at this place.
     pub fn get(&self, index: usize) -> Option<Arc<Message>> {
-        (index < self.len).then(|| self.log.read()[index].message.clone())
+        if index < self.len {
+            return Some(self.log.read()[index].message.clone());
+        }
+        let aside = self.aside.as_ref().filter(|_| index == self.len);
+        aside.map(|line| line.message.clone())
     }
 
     /// The last message.
     pub fn last(&self) -> Option<Arc<Message>> {
-        self.len.checked_sub(1).and_then(|last| self.get(last))
+        self.len().checked_sub(1).and_then(|last| self.get(last))
+    }
+
+    /// The place of the last message that [comes from a user](Message::is_from_user). It is known without a search.
+    pub fn last_from_user(&self) -> Option<usize> {
+        match &self.aside {
+            Some(line) => line.from_user,
+            None => self.log.read().get(self.len.checked_sub(1)?)?.from_user,
+        }
     }
 
     /// The messages from this place on, shared and not copied.
     pub fn since(&self, start: usize) -> Vec<Arc<Message>> {
         let log = self.log.read();
-        let lines = log.get(start..self.len).unwrap_or_default();
-        lines.iter().map(|line| line.message.clone()).collect()
+        let lines = log.get(start..self.len).unwrap_or_default().iter();
+        let aside = self.aside.as_deref().filter(|_| start <= self.len);
+        let lines = lines.chain(aside);
+        lines.map(|line| line.message.clone()).collect()
     }
 
     /// All messages, shared and not copied.
@@ -145,6 +187,7 @@ impl Transcript {
         Self {
             log: self.log.clone(),
             len: len.min(self.len),
+            aside: self.aside.clone().filter(|_| len > self.len),
         }
     }
 }
@@ -182,7 +225,7 @@ impl IntoIterator for &Transcript {
 
 impl PartialEq for Transcript {
     fn eq(&self, other: &Self) -> bool {
-        self.len == other.len && self.digest() == other.digest()
+        self.len() == other.len() && self.digest() == other.digest()
     }
 }
 
@@ -222,6 +265,12 @@ mod tests {
         assert_eq!(texts(&first), ["a", "b"]);
         assert_eq!(texts(&second), ["a", "c", "d"]);
         assert_ne!(first.digest(), second.truncated(2).digest());
+        let places = [1, 2, 3].map(|len| second.truncated(len).last_from_user());
+        assert_eq!(places, [Some(0), Some(1), Some(2)]);
+        first.push(Message::assistant("e"));
+        first.push(Message::synthetic("f"));
+        assert_eq!(first.last_from_user(), Some(1));
+        assert_eq!(Transcript::new().last_from_user(), None);
         assert_eq!(first.truncated(1), second.truncated(1));
     }
 
@@ -237,6 +286,31 @@ mod tests {
         let mut other = kept.clone();
         other.extend([Message::assistant("b"), Message::user("c")]);
         assert!(!Arc::ptr_eq(&other.log, &run.log) && other == run);
+    }
+
+    #[test]
+    fn a_message_aside_is_in_one_clone_and_nothing_is_copied_for_it() {
+        let mut kept = Transcript::from_iter([Message::user("a"), Message::assistant("b")]);
+        let log = Arc::as_ptr(&kept.log);
+        let mut request = kept.clone();
+        request.push_aside(Message::synthetic("now: noon"));
+        kept.push(Message::assistant("c"));
+        assert!(Arc::as_ptr(&kept.log) == log && Arc::as_ptr(&request.log) == log);
+        let texts = |t: &Transcript| t.iter().map(|m| m.content()).collect::<Vec<_>>();
+        assert_eq!(texts(&request), ["a", "b", "now: noon"]);
+        assert_eq!(texts(&kept), ["a", "b", "c"]);
+        let plain = Transcript::from_iter(request.iter());
+        assert!(request == plain && request != kept && request.truncated(3) == plain);
+        assert_eq!(request.last().unwrap(), request.get(2).unwrap());
+        assert_eq!((request.len(), request.get(3)), (3, None));
+        assert_eq!(request.last_from_user(), Some(0));
+        assert_eq!(request.truncated(2), kept.truncated(2));
+        assert_eq!((request.since(2).len(), request.since(3).len()), (1, 0));
+        request.push_aside(Message::user("d"));
+        request.push(Message::assistant("e"));
+        assert_eq!(texts(&request), ["a", "b", "now: noon", "d", "e"]);
+        assert_eq!(texts(&kept), ["a", "b", "c"]);
+        assert_eq!(request.last_from_user(), Some(3));
     }
 
     #[test]

@@ -396,8 +396,7 @@ impl Policy for MemoryPolicy {
             return Ok(None);
         }
         let said = cx.transcript();
-        let is_asked = |place: &usize| said.get(*place).is_some_and(|said| said.is_from_user());
-        let Some(place) = (0..said.len()).rev().find(is_asked) else {
+        let Some(place) = said.last_from_user() else {
             return Ok(None);
         };
         let asked = said.truncated(place + 1).digest();

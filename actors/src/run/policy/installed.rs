@@ -507,5 +507,6 @@ pub(super) fn remind(conversation: &mut Transcript, reminders: Vec<String>) {
         last = Message::clone(&said);
     }
     last.parts.append(&mut parts);
-    conversation.push(last);
+    // The function goes on without it.
+    conversation.push_aside(last);
 }
