@@ -268,20 +268,25 @@ impl ModelGateway {
         call: &Arc<ModelCall>,
         telling: &Telling,
     ) -> Result<ModelResponse, ModelError> {
-        let (of, cancelled) = ((call.run, call.operation), call.cancelled.clone());
-        let cx = ModelContext::of_call(of, call.clone(), cancelled)
-            .with_origin(call.origin.clone())
-            .previews(call.previews.clone());
-        let request = call.request.clone();
         let chain = &call.code.chain;
+        let asked = || {
+            let (of, cancelled) = ((call.run, call.operation), call.cancelled.clone());
+            let cx = ModelContext::of_call(of, call.clone(), cancelled)
+                .with_origin(call.origin.clone())
+                .previews(call.previews.clone());
+            (call.request.clone(), cx)
+        };
         if chain.is_empty() {
-            return self.attempt(call, request, cx).await;
+            return self.attempt(call, asked).await;
         }
-        let real = |request, cx| -> BoxFuture<'_, _> { Box::pin(self.attempt(call, request, cx)) };
+        let real = |request, cx| -> BoxFuture<'_, _> {
+            Box::pin(self.attempt(call, move || (request, cx)))
+        };
         let (callee, clock) = (self.model.callee(), &self.previews.clock);
         let next = NextModel::new(chain, &real, &callee, clock, &self.entropy).telling(telling);
-        AssertUnwindSafe(next.respond(request, cx))
-            .catch_unwind()
+        let (request, cx) = asked();
+        // Few models have interceptors, and the calls of the others keep no room for them.
+        Box::pin(AssertUnwindSafe(next.respond(request, cx)).catch_unwind())
             .await
             .unwrap_or_else(|_| {
                 let model = &call.request.model;
@@ -294,23 +299,25 @@ impl ModelGateway {
     async fn attempt(
         &self,
         call: &Arc<ModelCall>,
-        request: ModelRequest,
-        cx: ModelContext,
+        asked: impl FnOnce() -> (ModelRequest, ModelContext),
     ) -> Result<ModelResponse, ModelError> {
         let permit = self.slots.acquire(call.root).await;
         let slot: Arc<dyn Slot> = Arc::new(Mutex::new(Some(permit)));
-        let cx = cx.beginning(call.clone()).in_slot(&slot);
-        let (operation, attempt) = (cx.operation(), cx.attempt());
-        let started = || Preview::ModelStarted {
-            operation,
-            attempt,
-            model: request.model.to_string(),
+        let answer = {
+            let (request, cx) = asked();
+            let cx = cx.beginning(call.clone()).in_slot(&slot);
+            let (operation, attempt) = (cx.operation(), cx.attempt());
+            let started = || Preview::ModelStarted {
+                operation,
+                attempt,
+                model: request.model.to_string(),
+            };
+            match request.stream {
+                true => self.previews.show(cx.run(), started()),
+                false => self.previews.preview(cx.run(), started),
+            }
+            self.model.respond(request, cx)
         };
-        match request.stream {
-            true => self.previews.show(cx.run(), started()),
-            false => self.previews.preview(cx.run(), started),
-        }
-        let answer = self.model.respond(request, cx);
         let answer = AssertUnwindSafe(answer).catch_unwind().await;
         let mut answer = answer.unwrap_or_else(|_| {
             let model = &call.request.model;
