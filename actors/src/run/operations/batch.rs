@@ -178,20 +178,14 @@ impl Future for PartOfCall {
     }
 }
 
-/// What is known of one call.
-#[derive(Clone, Default)]
-struct Place {
-    result: Option<ToolResult>,
-    /// The arguments of a call that may run, as the policies left them.
-    made: Option<Arguments>,
-}
-
 /// A batch under way.
 struct Batch<'a, A> {
     cx: &'a RunContext,
     calls: &'a [ToolCall],
     own: &'a mut A,
-    places: Vec<Place>,
+    results: Vec<Option<ToolResult>>,
+    /// The arguments that policies gave to calls that may run, by the places of the calls.
+    made: Vec<(usize, Arguments)>,
     /// How many calls are under way.
     running: usize,
     /// Calls that may run when others have ended, with their places. The ids of their operations are taken already.
@@ -205,7 +199,8 @@ impl<'a, A: Answering> Batch<'a, A> {
             cx,
             calls,
             own,
-            places: vec![Place::default(); calls.len()],
+            results: vec![None; calls.len()],
+            made: Vec::new(),
             running: 0,
             ready: VecDeque::new(),
             under_way: FutureSet::default(),
@@ -224,7 +219,7 @@ impl<'a, A: Answering> Batch<'a, A> {
         report.approval = approval;
         let cause = self.calls[place].cause;
         self.cx.leg().answered(cause, report, result.clone());
-        self.places[place].result = Some(result);
+        self.results[place] = Some(result);
     }
 
     /// Follows a decision: the call gets its result, or is ready to run, or somebody is asked.
@@ -233,7 +228,9 @@ impl<'a, A: Answering> Batch<'a, A> {
             Decided::Run(mut call) => match self.own.answer(&call) {
                 Some(result) => self.answered(place, &call, result, (AnsweredBy::Function, None)),
                 None => {
-                    self.places[place].made = Some(call.arguments.clone());
+                    if call.arguments != self.calls[place].arguments {
+                        self.made.push((place, call.arguments.clone()));
+                    }
                     // Its operations take their ids here.
                     call.cause = self.calls[place].cause;
                     self.begin(place, self.cx.answer_call(call));
@@ -318,12 +315,13 @@ impl<'a, A: Answering> Batch<'a, A> {
         match by {
             Some(by) => {
                 let mut call = self.calls[place].clone();
-                if let Some(arguments) = self.places[place].made.take() {
-                    call.arguments = arguments;
+                let mut made = self.made.iter().filter(|(of, _)| *of == place);
+                if let Some((_, arguments)) = made.next() {
+                    call.arguments = arguments.clone();
                 }
                 self.answered(place, &call, result, by);
             }
-            None => self.places[place].result = Some(result),
+            None => self.results[place] = Some(result),
         }
         Ok(())
     }
@@ -355,12 +353,15 @@ impl<'a, A: Answering> Batch<'a, A> {
     /// One result for each call.
     fn complete(mut self) -> Vec<ToolResult> {
         for (place, call) in self.calls.iter().enumerate() {
-            if self.places[place].result.is_none() {
+            if self.results[place].is_none() {
                 let not_run = ToolResult::new(call, ToolStatus::Interrupted, "Not run.");
                 self.answered(place, call, not_run, (AnsweredBy::Engine, None));
             }
         }
-        let places = self.places.into_iter();
-        places.filter_map(|place| place.result).collect()
+        // Each has its result by now, so the list stays where it is.
+        self.results
+            .into_iter()
+            .map_while(|result| result)
+            .collect()
     }
 }
