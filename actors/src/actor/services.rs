@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use futures_util::FutureExt;
 use parking_lot::{Mutex, RwLock};
 
 use super::{
@@ -167,9 +168,11 @@ impl Ports for Services {
         Box::pin(self.executor.clone().abort((run, operation)))
     }
 
-    fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()> {
-        let executor = self.executor.clone();
-        Box::pin(async move { executor.calls.forget_run(run).await })
+    fn forget_calls(&self, run: RunId) -> Option<BoxFuture<'static, ()>> {
+        let calls = self.executor.calls.clone();
+        calls
+            .is_away()
+            .then(|| async move { calls.forget_run(run).await }.boxed())
     }
 
     fn previews(&self, run: RunId) -> PreviewSink {

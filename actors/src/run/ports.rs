@@ -76,8 +76,8 @@ pub(crate) trait Ports: Surroundings {
     -> BoxFuture<'static, Option<ToolEnd>>;
 
     /// Ends the tool calls that earlier lives of this run left behind and that it did not take
-    /// over. The run is about to end, and no tool may begin for it afterwards.
-    fn forget_calls(&self, run: RunId) -> BoxFuture<'static, ()>;
+    /// over, if there may be any. The run is about to end, and no tool may begin for it afterwards.
+    fn forget_calls(&self, run: RunId) -> Option<BoxFuture<'static, ()>>;
 
     /// The sink for the previews of a run's calls.
     fn previews(&self, run: RunId) -> PreviewSink;

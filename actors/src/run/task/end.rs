@@ -95,7 +95,7 @@ impl Carrier {
         if let Ok(Outcome::ContinueAs(input)) = outcome {
             return Box::pin(self.continue_as(*input, spent, leg)).await;
         }
-        self.driver.ports.forget_calls(self.run).await;
+        self.forget_calls().await;
         let how = Arc::new(RunEnd::of(&outcome, spent));
         let status = RunStatus::of(&how);
         self.driver.journal.append(how.clone());
@@ -129,6 +129,12 @@ impl Carrier {
             end,
             found_ended: false,
         })
+    }
+
+    async fn forget_calls(&mut self) {
+        if let Some(forgotten) = self.driver.ports.forget_calls(self.run) {
+            forgotten.await;
+        }
     }
 
     /// Adds an entry of the session's journal to the run's last batch.
@@ -215,7 +221,7 @@ impl Carrier {
             heard: said,
         };
         self.append_to_session(&mut batch, continued);
-        self.driver.ports.forget_calls(self.run).await;
+        self.forget_calls().await;
         self.commit_last(batch).await?;
         Ok(RunExit::Continued {
             next,
