@@ -335,7 +335,7 @@ impl ModelSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct ToolSpec {
-    /// The registered name of the kind, such as `docs_search`.
+    /// The registered name of the kind, such as `document_search`.
     pub kind: String,
     /// Which tools are taken of a kind that makes several; all when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -125,8 +125,7 @@ impl Keeping {
     }
 }
 
-/// Says that the store which the arguments name is not there.
-pub(super) fn no_store(arguments: &StoreArguments) -> Failure {
+fn no_store(arguments: &StoreArguments) -> Failure {
     match location_of(arguments) {
         Ok(location) => Failure::Usage(format!(
             "there is no store {location}; `ghostlight run` makes one, and `--store` names another"

@@ -215,7 +215,7 @@ impl SqliteStore {
         let folder = path
             .parent()
             .filter(|folder| !folder.as_os_str().is_empty());
-        if folder.is_some_and(|folder| !folder.exists()) {
+        if folder.is_some_and(|folder| matches!(folder.try_exists(), Ok(false))) {
             return Ok(false);
         }
         let path = opening::real_path(path)?;

@@ -15,7 +15,7 @@ use crate::{
     exit::{Exit, Failure},
     follow::print_json,
     interrupt::Interrupt,
-    keeping::{self, Keeping},
+    keeping::Keeping,
     plain_text,
     questions::how_to_answer,
     timeline::{Detail, Timeline},
@@ -26,9 +26,7 @@ use crate::{
 const LOOK: Duration = Duration::from_millis(100);
 
 pub(super) async fn show(arguments: Show) -> Result<Exit, Failure> {
-    let Some(keeping) = Keeping::open_to_read(&arguments.store).await? else {
-        return Err(keeping::no_store(&arguments.store));
-    };
+    let keeping = Keeping::open_what_is_there(&arguments.store).await?;
     let row = keeping.find(&arguments.run).await?;
     if arguments.tree {
         return tree(&arguments, &keeping, row).await;

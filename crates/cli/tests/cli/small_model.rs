@@ -102,7 +102,8 @@ fn recorded(desk: &Desk) -> (BTreeMap<(String, String), String>, u64) {
         let ends = shown
             .iter()
             .filter_map(|line| line["data"]["end"]["answered"].as_str());
-        answers.insert((team, sample), ends.last().unwrap().to_owned());
+        // A run that was cut off has none.
+        answers.insert((team, sample), ends.last().unwrap_or_default().to_owned());
         count += 1;
     }
     (answers, count)
