@@ -174,11 +174,18 @@ fn read_document(mut document: Node, lookup: variables::Lookup<'_>) -> Result<Re
     guards::to_interceptors(&mut document)?;
     let process = process::take(&mut document)?;
     let mut spec: TeamSpec = reading::read(&document)?;
+    #[cfg(feature = "server")]
+    let served: crate::server::ServedSpec = reading::read(&document)?;
     if spec.name.is_empty() {
         spec.name.clone_from(&spec.agent.name);
     }
-    spec.check()
-        .map_err(|error| names::locate(&error, &document))?;
+    let located = |error| names::locate(&error, &document);
+    spec.check().map_err(located)?;
+    #[cfg(feature = "server")]
+    {
+        served.check().map_err(located)?;
+        served.put_into(&mut spec);
+    }
     Ok(Read {
         spec,
         document,

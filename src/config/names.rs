@@ -64,7 +64,11 @@ pub(super) fn locate(error: &DefinitionError, team: &Node) -> Fault {
             let message = format!("the {what}'s key `name` is missing");
             Fault::new(FaultKind::Team, place, message)
         }
-        DefinitionError::Notification { url, .. } if url.is_empty() => {
+        DefinitionError::Settings {
+            what: "notification",
+            name,
+            ..
+        } if name.is_empty() => {
             let message = "the notification's key `url` is missing";
             Fault::new(FaultKind::Team, place, message)
         }

@@ -9,12 +9,6 @@ pub(super) fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
     match error {
         DefinitionError::Name { what, name } => place_of_name(team, what, name),
         DefinitionError::Schedule { name, .. } => named_in(team, "schedules", name),
-        DefinitionError::Webhook { name, .. } => named_in(team, "webhooks", name),
-        DefinitionError::Notification { url, .. } => {
-            let notifications = team.get("notifications")?;
-            let found = last_with(notifications, "url", url);
-            Some(found.unwrap_or(notifications).place)
-        }
         DefinitionError::Percent { .. } => team.get("budget_warnings").map(|node| node.place),
         DefinitionError::Unpriced { agent, .. } => {
             let own = agent_named(team, agent).and_then(|agent| agent.get("budget"));
@@ -47,10 +41,19 @@ pub(super) fn place_of(error: &DefinitionError, team: &Node) -> Option<Place> {
             None => named_by(team, wanted_by, what, Some(name)),
         },
         DefinitionError::Settings {
-            what: "messenger",
+            what: what @ ("webhook" | "messenger"),
             name,
             ..
-        } => named_in(team, "messengers", name),
+        } => named_in(team, &format!("{what}s"), name),
+        DefinitionError::Settings {
+            what: "notification",
+            name,
+            ..
+        } => {
+            let notifications = team.get("notifications")?;
+            let found = last_with(notifications, "url", name);
+            Some(found.unwrap_or(notifications).place)
+        }
         DefinitionError::Settings {
             wanted_by,
             what,

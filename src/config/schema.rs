@@ -7,8 +7,21 @@ use serde_json::{Value, json};
 pub fn schema() -> Value {
     let mut schema = schemars::schema_for!(TeamSpec).to_value();
     schema["title"] = json!("Ghostlight team");
+    #[cfg(feature = "server")]
+    with_served(&mut schema);
     with_templates(&mut schema);
     schema
+}
+
+/// Adds the forms of the sections that a server reads.
+#[cfg(feature = "server")]
+fn with_served(schema: &mut Value) {
+    let mut served = schemars::schema_for!(crate::server::ServedSpec).to_value();
+    for of in ["properties", "$defs"] {
+        if let (Value::Object(all), Value::Object(served)) = (&mut schema[of], served[of].take()) {
+            all.extend(served);
+        }
+    }
 }
 
 /// Adds the fields of agents that only team files have.

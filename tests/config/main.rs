@@ -6,6 +6,8 @@ mod context;
 mod faults;
 mod prices;
 mod schedules;
+#[cfg(feature = "server")]
+mod served;
 mod sizes;
 mod templates;
 
@@ -567,10 +569,6 @@ fn policies_are_named_with_their_settings_and_faults_have_their_place() {
         (
             "schedules: [{ cron: \"0 9 * * *\", say: hi }]\nagent: { name: a }",
             &["1:13: ", "the schedule's key `name` is missing"][..],
-        ),
-        (
-            "notifications: [{}]\nagent: { name: a }",
-            &["1:17: ", "the notification's key `url` is missing"][..],
         ),
     ] {
         let told = refused(text);

@@ -3,10 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight::{
-    definition::Messenger,
     prelude::*,
     server::{
-        Deliveries, DeliveryOptions, Server,
+        Deliveries, DeliveryOptions, Messenger, Server,
         axum::{Router, body::Bytes, extract::State, http::HeaderMap, routing::post},
     },
 };
@@ -124,7 +123,7 @@ impl Served {
     async fn open(store: InMemoryStore, model: &ScriptedModel, bridge: &Bridge) -> Self {
         let mut team = team(&json!({ "episodes": true, "tool": false }));
         let chat = Messenger::new("chat", &bridge.url, SECRET.0);
-        team.spec.messengers.push(chat);
+        team.spec.messengers.push(chat.into());
         let system = System::builder(store)
             .registry(ghostlight::builtin())
             .model("default", model.clone())

@@ -83,22 +83,6 @@ pub enum DefinitionError {
         /// The fault.
         reason: String,
     },
-    /// A webhook cannot be served.
-    #[error("the webhook {name:?} cannot be served: {reason}")]
-    Webhook {
-        /// Its name.
-        name: String,
-        /// The fault.
-        reason: String,
-    },
-    /// News cannot be posted.
-    #[error("the notification of {url:?} cannot be posted: {reason}")]
-    Notification {
-        /// Its address.
-        url: String,
-        /// The fault.
-        reason: String,
-    },
     /// A budget in money stands over a model of which nobody knows what it costs.
     #[error(
         "agent {agent:?} has a budget in money (`cost_micros`), and nobody knows what its model {model:?} ({description}) costs, so that it \

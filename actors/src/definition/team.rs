@@ -11,10 +11,9 @@ use serde_json::Value;
 
 use super::{
     AgentSpec, CREATE_AGENT, ContextSpec, CreateAgentSpec, DefinitionError, InterceptorSpec,
-    MemorySpec, Messenger, Notification, PolicySpec, Reach, Schedule, Webhook, WhileAsking,
-    WhileBusy,
+    MemorySpec, PolicySpec, Reach, Schedule, WhileAsking, WhileBusy,
     form::{self, is_default, well_formed},
-    messenger, notification, schedule, webhook,
+    schedule,
 };
 use crate::{
     safety::seconds,
@@ -60,15 +59,15 @@ pub struct TeamSpec {
     /// When the team is woken by itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<Schedule>,
-    /// When the team is woken by other programs, over HTTP.
+    /// When the team is woken by other programs, over HTTP. A server reads it: `ghostlight::server::Webhook`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub webhooks: Vec<Webhook>,
-    /// To whom the server posts what becomes of the team's runs.
+    pub webhooks: Vec<Value>,
+    /// To whom a server posts what becomes of the team's runs: `ghostlight::server::Notification`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub notifications: Vec<Notification>,
-    /// Where people talk to the team as they talk to each other.
+    pub notifications: Vec<Value>,
+    /// Where people talk to the team as they talk to each other. A server reads it: `ghostlight::server::Messenger`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub messengers: Vec<Messenger>,
+    pub messengers: Vec<Value>,
     /// What becomes of a session's next turn while a run of it waits for a person's answer.
     #[serde(skip_serializing_if = "is_default")]
     pub while_asking: WhileAsking,
@@ -213,9 +212,6 @@ impl TeamSpec {
             return Err(DefinitionError::TopicCycle { topic });
         }
         schedule::check_all(&self.schedules)?;
-        webhook::check_all(&self.webhooks)?;
-        notification::check_all(&self.notifications)?;
-        messenger::check_all(&self.messengers)?;
         let shares = self.budget_warnings().iter().copied();
         if let Some(percent) = shares.into_iter().find(|p| !(1..=100).contains(p)) {
             return Err(DefinitionError::Percent { percent });

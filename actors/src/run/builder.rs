@@ -13,8 +13,8 @@ use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
         AgentSpec, ApprovalRule, BehaviorSpec, ClarifySpec, ContextSpec, CreateAgentSpec,
-        DefinitionError, Durability, MemorySpec, Messenger, ModelSpec, Notification, OWN_BEHAVIOR,
-        OnHandoff, PolicySpec, Reach, Schedule, TeamSpec, TransferRules, Webhook,
+        DefinitionError, Durability, MemorySpec, ModelSpec, OWN_BEHAVIOR, OnHandoff, PolicySpec,
+        Reach, Schedule, TeamSpec, TransferRules,
     },
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
@@ -483,22 +483,22 @@ impl Team {
         self.define(|spec| spec.schedules.push(schedule))
     }
 
-    /// Lets another program wake it over HTTP.
+    /// Lets another program wake it over HTTP, by a `ghostlight::server::Webhook`.
     #[must_use]
-    pub fn webhook(self, webhook: Webhook) -> Self {
-        self.define(|spec| spec.webhooks.push(webhook))
+    pub fn webhook(self, webhook: impl Into<Value>) -> Self {
+        self.define(|spec| spec.webhooks.push(webhook.into()))
     }
 
-    /// Lets the people of a messenger talk to it.
+    /// Lets the people of a `ghostlight::server::Messenger` talk to it.
     #[must_use]
-    pub fn messenger(self, messenger: Messenger) -> Self {
-        self.define(|spec| spec.messengers.push(messenger))
+    pub fn messenger(self, messenger: impl Into<Value>) -> Self {
+        self.define(|spec| spec.messengers.push(messenger.into()))
     }
 
-    /// Posts what becomes of its runs to another program.
+    /// Posts what becomes of its runs to another program, by a `ghostlight::server::Notification`.
     #[must_use]
-    pub fn notification(self, notification: Notification) -> Self {
-        self.define(|spec| spec.notifications.push(notification))
+    pub fn notification(self, notification: impl Into<Value>) -> Self {
+        self.define(|spec| spec.notifications.push(notification.into()))
     }
 
     /// Sets after how long a question expires that sets no time of its own

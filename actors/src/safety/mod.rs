@@ -47,7 +47,6 @@ pub use redaction::{
     Redaction, log_line, redact, redact_arguments, redact_definition, redact_json, redact_text,
     without_secrets,
 };
-pub(crate) use references::is_variable_name;
 pub use references::{Reference, ReferenceError, TextPiece, references, revealed, sole_reference};
 pub use sanitizing::{sanitize, sanitize_line};
 pub use showing::{printable, printable_line, screened, visible};

@@ -108,7 +108,7 @@ pub fn sole_reference(text: &str) -> Option<&str> {
 }
 
 /// Whether this can be the name of an environment variable: letters, digits and `_`, of ASCII, not beginning with a digit.
-pub(crate) fn is_variable_name(name: &str) -> bool {
+fn is_variable_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty() && name.chars().all(fits)
 }

@@ -48,6 +48,7 @@ mod peers;
 mod problem;
 mod quotas;
 mod requests;
+mod served;
 mod server;
 mod settings;
 mod sse;
@@ -72,5 +73,9 @@ pub use page::PageFile;
 pub use peers::Peers;
 pub use problem::Problem;
 pub use quotas::{Measure, Quota, QuotaFor};
+pub use served::{
+    Messenger, MessengerForm, Notification, RunNews, ServedSpec, Webhook, WebhookMethod,
+    WebhookPiece, WebhookSignature,
+};
 pub use server::{Server, Visibility};
 pub use settings::{Callers, ServerOptionsError};

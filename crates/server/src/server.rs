@@ -50,6 +50,7 @@ use crate::{
     peers::Peers,
     problem::Problem,
     quotas::{Quota, QuotaFor, Quotas},
+    served::ServedSpec,
     settings::{Callers, ServerOptionsError},
     subjects::Subjects,
     variables::Variables,
@@ -342,7 +343,12 @@ impl Server {
         #[cfg(not(feature = "anp"))]
         let has_identities = false;
         let has_keys = self.keys.is_some() || !self.issuers.is_empty();
-        let callers = Callers::new(has_keys, has_identities, &self.system.teams());
+        let teams = self.system.teams();
+        for spec in &teams {
+            let team = spec.name.clone();
+            ServedSpec::of(spec).map_err(|error| ServerOptionsError::Team { team, error })?;
+        }
+        let callers = Callers::new(has_keys, has_identities, &teams);
         let mut quotas = self.quotas.iter();
         quotas.try_for_each(|(whose, _)| callers.check_quota(*whose))?;
         let mut hosts = self.hosts.iter();

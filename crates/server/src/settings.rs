@@ -1,8 +1,8 @@
 //! Checks of settings: one that could have no effect is refused before the server starts.
 
-use ghostlight_actors::definition::TeamSpec;
+use ghostlight_actors::definition::{DefinitionError, TeamSpec};
 
-use crate::quotas::QuotaFor;
+use crate::{quotas::QuotaFor, served::ServedSpec};
 
 /// Why a setting is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,6 +29,14 @@ pub enum ServerOptionsError {
     /// No client could ever reach the server at the address.
     #[error("{0:?} is not an address of a server: give one such as https://agents.example.org")]
     Address(String),
+    /// A section of a team cannot be served.
+    #[error("team {team:?}: {error}")]
+    Team {
+        /// The team.
+        team: String,
+        /// The fault.
+        error: DefinitionError,
+    },
 }
 
 ghostlight_actors::parts_of_system_error!(ServerOptionsError);
@@ -48,8 +56,9 @@ impl Callers {
     pub fn new(has_keys: bool, has_identities: bool, teams: &[TeamSpec]) -> Self {
         // Webhooks and messengers speak for subjects without a key.
         let speaks = |team: &TeamSpec| {
-            let mut webhooks = team.webhooks.iter();
-            !team.messengers.is_empty() || webhooks.any(|webhook| webhook.owner.is_some())
+            let served = ServedSpec::of(team).unwrap_or_default();
+            let mut webhooks = served.webhooks.iter();
+            !served.messengers.is_empty() || webhooks.any(|webhook| webhook.owner.is_some())
         };
         Self {
             have_subjects: has_keys || has_identities || teams.iter().any(speaks),
@@ -142,9 +151,10 @@ fn parts(origin: &str) -> Option<(&str, &str, Option<u16>)> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use ghostlight_actors::definition::{AgentSpec, Messenger, Webhook};
+    use ghostlight_actors::definition::AgentSpec;
 
     use super::*;
+    use crate::served::{Messenger, Webhook};
 
     #[test]
     fn a_quota_of_subjects_or_tenants_needs_callers_that_have_them() {
@@ -157,11 +167,12 @@ mod tests {
         let bounded = |callers: Callers| all.map(|whose| callers.check_quota(whose).is_ok());
         let plain = TeamSpec::new(AgentSpec::new("desk"));
         let mut owned = plain.clone();
-        owned.webhooks.push(Webhook::new("w", "${S}").owner("ada"));
+        let webhook = Webhook::new("w", "${S}").owner("ada");
+        owned.webhooks.push(webhook.into());
         let mut heard = plain.clone();
         heard
             .messengers
-            .push(Messenger::new("m", "https://a", "${S}"));
+            .push(Messenger::new("m", "https://a", "${S}").into());
         let open = Callers::new(false, false, &[plain]);
         assert_eq!(bounded(open), [true, false, false, false]);
         for subjects in [

@@ -13,7 +13,7 @@ use ghostlight::{
     opentelemetry::Prometheus,
     server::{
         Callers, Deliveries, DeliveryOptions, Identities, Issuer, KeyFile, Measure, Peers, Quota,
-        Scope, Server, Visibility, page,
+        Scope, ServedSpec, Server, Visibility, page,
     },
 };
 use ghostlight_actors::{
@@ -444,7 +444,8 @@ fn announce(system: &System, served: &Served, at: SocketAddr) {
             super::note("nobody reaches the team's webhooks and messengers: the team is private");
             continue;
         }
-        for webhook in team.webhooks {
+        // A server is not started where a section cannot be read.
+        for webhook in ServedSpec::of(&team).unwrap_or_default().webhooks {
             let variable = webhook.secret_variable().unwrap_or_default();
             let secret = ghostlight::environment::variable(variable);
             if secret.is_none_or(|secret| secret.trim().is_empty()) {

@@ -13,7 +13,6 @@ use ghostlight_a2a::{
 use ghostlight_actors::{
     actor::System,
     contract::StoreError,
-    definition::RunNews,
     vocabulary::{Digest, EventRecord, RunId},
 };
 
@@ -29,7 +28,9 @@ use super::{
 use crate::a2a::{News, TaskEvents};
 #[cfg(feature = "memory")]
 use crate::messengers::episodes;
-use crate::{messengers::telegram, sse::Place, variables::Variables, webhooks::signed};
+use crate::{
+    messengers::telegram, served::RunNews, sse::Place, variables::Variables, webhooks::signed,
+};
 
 /// The longest pause before a message is posted again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);

@@ -16,7 +16,6 @@ use std::{sync::Arc, time::Duration};
 use ghostlight_actors::{
     actor::System,
     contract::StoreError,
-    definition::RunNews,
     vocabulary::{Digest, RunId},
 };
 use ghostlight_tools::{
@@ -33,7 +32,7 @@ use subscription::{Recipient, Subscription, Subscriptions};
 
 #[cfg(feature = "a2a")]
 use crate::sse::Place;
-use crate::variables::Variables;
+use crate::{served::RunNews, variables::Variables};
 
 /// How many messages are posted at once.
 const AT_ONCE: usize = 32;

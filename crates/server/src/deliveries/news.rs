@@ -1,10 +1,11 @@
 //! From recorded events to the news of a run.
 
-use ghostlight_actors::{
-    definition::RunNews,
-    vocabulary::{Event, EventRecord, RunId, RunResult, SessionId, StopReason, Timestamp},
+use ghostlight_actors::vocabulary::{
+    Event, EventRecord, RunId, RunResult, SessionId, StopReason, Timestamp,
 };
 use serde_json::{Value, json};
+
+use crate::served::RunNews;
 
 /// The most bytes of a text in a message.
 const MAX_TEXT: usize = 256 << 10;

@@ -1,9 +1,8 @@
 //! The form of messages that a receiver wants.
 
-use ghostlight_actors::definition::WebhookPiece;
 use serde_json::Value;
 
-use crate::webhooks::value_at;
+use crate::{served::WebhookPiece, webhooks::value_at};
 
 /// The most bytes that the values of a message add to a payload; what is beyond is cut off.
 const MAX_BYTES: usize = 1 << 20;

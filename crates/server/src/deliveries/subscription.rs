@@ -3,13 +3,12 @@
 use ghostlight_actors::{
     actor::System,
     contract::{Batch, Expected, StateSlot, StateWrite, StoreError, StoreHandle},
-    definition::RunNews,
     vocabulary::{Digest, RunId},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::to_raw_value};
 
-use crate::sse::Place;
+use crate::{served::RunNews, sse::Place};
 
 /// The scope of the subscriptions in the store, and that of the places up to which runs were found; agents have no scopes
 /// of these names.

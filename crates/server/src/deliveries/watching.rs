@@ -8,7 +8,6 @@ use std::{
 use ghostlight_actors::{
     actor::System,
     contract::{RunFilter, StoreError},
-    definition::{Notification, TeamSpec},
     vocabulary::{Digest, RunId, Timestamp},
 };
 use tokio::{
@@ -21,7 +20,10 @@ use super::{
     following::Following,
     subscription::{Recipient, Subscription, Subscriptions},
 };
-use crate::variables::Variables;
+use crate::{
+    served::{Notification, ServedSpec},
+    variables::Variables,
+};
 
 /// How often new runs are looked for.
 const LOOK: Duration = Duration::from_millis(500);
@@ -99,22 +101,24 @@ impl Watching {
     async fn find(&mut self) -> Result<bool, StoreError> {
         let mut any = false;
         for team in self.system.teams() {
-            if !team.notifications.is_empty() {
-                any |= self.find_of(&team).await?;
+            // A server is not started where a section cannot be read.
+            let served = ServedSpec::of(&team).unwrap_or_default();
+            if !served.notifications.is_empty() {
+                any |= self.find_of(&team.name, &served.notifications).await?;
             }
         }
         Ok(any)
     }
 
-    async fn find_of(&mut self, team: &TeamSpec) -> Result<bool, StoreError> {
-        let Some(until) = self.subscriptions.found(&team.name).await? else {
+    async fn find_of(&mut self, team: &str, wanted: &[Notification]) -> Result<bool, StoreError> {
+        let Some(until) = self.subscriptions.found(team).await? else {
             // The first time: earlier runs are not news. The System's clock may be behind the machine's by a moment.
             let began = self.deliveries.0.began_ms + SKEW_MS - BEHIND_MS;
-            self.subscriptions.put_found(&team.name, began).await?;
+            self.subscriptions.put_found(team, began).await?;
             return Ok(false);
         };
         let mut filter = RunFilter::default();
-        (filter.roots, filter.team) = (true, Some(team.name.clone()));
+        (filter.roots, filter.team) = (true, Some(team.to_owned()));
         filter.since = Some(Timestamp(until.saturating_sub(SKEW_MS)));
         filter.limit = PAGE;
         let (mut any, mut latest) = (false, until);
@@ -124,7 +128,7 @@ impl Watching {
             filter.after = rows.last().cloned();
             rows.retain(|row| row.run == row.root && !self.known.contains(&row.run));
             let new = rows.iter().flat_map(|row| {
-                let to = team.notifications.iter();
+                let to = wanted.iter();
                 let to = to.filter(|to| to.enabled.unwrap_or(true));
                 to.map(|to| subscription(row.run, to))
             });
@@ -142,7 +146,7 @@ impl Watching {
             }
         }
         if latest > until {
-            self.subscriptions.put_found(&team.name, latest).await?;
+            self.subscriptions.put_found(team, latest).await?;
         }
         Ok(any)
     }

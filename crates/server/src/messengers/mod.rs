@@ -19,7 +19,6 @@ use axum::{
 use ghostlight_actors::{
     actor::SystemError,
     contract::StoreError,
-    definition::{Messenger, MessengerForm, WebhookSignature},
     safety::unambiguous_json,
     session::Turn,
     vocabulary::{Digest, QuestionKind, RunId, SessionId},
@@ -37,6 +36,7 @@ use crate::{
     deliveries::ChatRecipient,
     endpoint::{Access, Endpoints},
     problem::Problem,
+    served::{Messenger, MessengerForm, WebhookSignature},
     server::Shared,
     webhooks::verified,
 };
@@ -106,8 +106,8 @@ async fn receive(
     posted: Request,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("messenger {name:?} of a team {team:?}"));
-    let spec = state.team(&team).ok_or_else(unknown)?;
-    let mut messengers = spec.messengers.into_iter();
+    let messengers = state.served(&team)?.ok_or_else(unknown)?.messengers;
+    let mut messengers = messengers.into_iter();
     let messenger = messengers.find(|messenger| messenger.name == name);
     let messenger = messenger.ok_or_else(unknown)?;
     let secret = messenger.secret_variable().unwrap_or_default();

@@ -27,6 +27,7 @@ use crate::{
     options::ServerOptions,
     problem::Problem,
     quotas::Quotas,
+    served::ServedSpec,
     subjects::Subjects,
     variables::Variables,
 };
@@ -176,6 +177,14 @@ impl State {
     pub(crate) fn team(&self, name: &str) -> Option<TeamSpec> {
         let is_private = self.visibility(name) == Visibility::Private;
         self.system.team(name).filter(|_| !is_private)
+    }
+
+    /// The sections that a server reads of the team of this name, if clients may know of it.
+    pub(crate) fn served(&self, name: &str) -> Result<Option<ServedSpec>, Problem> {
+        let served = self.team(name).map(|team| ServedSpec::of(&team));
+        served
+            .transpose()
+            .map_err(|error| Problem::internal(&error))
     }
 
     /// Whether there is a team of this name that clients may know of.

@@ -14,11 +14,7 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
-use ghostlight_actors::{
-    actor::Run,
-    definition::{Webhook, WebhookPiece, WebhookSignature},
-    session::Turn,
-};
+use ghostlight_actors::{actor::Run, session::Turn};
 use ring::digest;
 use serde_json::{Map, Value};
 
@@ -29,6 +25,7 @@ use crate::{
     caller::{Caller, Holder},
     endpoint::{Access, Endpoints},
     problem::Problem,
+    served::{Webhook, WebhookPiece, WebhookSignature},
     server::Shared,
 };
 
@@ -59,7 +56,7 @@ async fn receive(
     posted: Posted,
 ) -> Result<Response, Problem> {
     let unknown = || Problem::not_found(format!("webhook {name:?} of a team {team:?}"));
-    let webhooks = state.team(&team).ok_or_else(unknown)?.webhooks;
+    let webhooks = state.served(&team)?.ok_or_else(unknown)?.webhooks;
     let webhook = webhooks.into_iter().find(|webhook| webhook.name == name);
     let method = posted.method().as_str();
     let webhook = webhook.filter(|webhook| webhook.takes(method));

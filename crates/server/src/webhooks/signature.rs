@@ -1,8 +1,8 @@
 //! Whether a request was signed with the secret, and recently.
 
+use crate::served::WebhookSignature;
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ghostlight_actors::definition::WebhookSignature;
 use ring::hmac;
 
 /// How old a request may be, and how far ahead its sender's clock, in seconds.
@@ -171,7 +171,6 @@ fn read(form: WebhookSignature, headers: &HeaderMap) -> Option<Signed> {
                 id: Id::Signature,
             })
         }
-        _ => None,
     }
 }
 

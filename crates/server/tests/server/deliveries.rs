@@ -5,12 +5,13 @@ use std::{collections::BTreeSet, time::Duration};
 use ghostlight_actors::{
     actor::{System, SystemOptions},
     contract::RunFilter,
-    definition::{Notification, RunNews, Webhook, WebhookSignature},
     run::{Agent, Team},
     session::Turn,
     testing::InMemoryStore,
 };
-use ghostlight_server::{Deliveries, DeliveryOptions, Server};
+use ghostlight_server::{
+    Deliveries, DeliveryOptions, Notification, RunNews, Server, Webhook, WebhookSignature,
+};
 use serde_json::json;
 use tokio::{net::TcpListener, task::JoinHandle};
 

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ghostlight_actors::{definition::Messenger, run::Agent, testing::InMemoryStore};
+use ghostlight_actors::{run::Agent, testing::InMemoryStore};
+use ghostlight_server::Messenger;
 use ring::hmac;
 use serde_json::{Value, json};
 

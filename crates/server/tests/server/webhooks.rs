@@ -3,12 +3,10 @@
 use std::time::{Duration, SystemTime};
 
 use ghostlight_actors::{
-    actor::SystemOptions,
-    contract::RunFilter,
-    definition::{Messenger, Webhook, WebhookMethod, WebhookSignature},
-    run::Team,
+    actor::SystemOptions, contract::RunFilter, definition::TeamSpec, run::Team,
     testing::InMemoryStore,
 };
+use ghostlight_server::{Messenger, ServedSpec, Webhook, WebhookMethod, WebhookSignature};
 use ring::hmac;
 use serde_json::json;
 
@@ -293,4 +291,40 @@ async fn the_address_of_a_webhook_is_verified_by_slack() {
         .json();
     assert_eq!(answer, json!({ "challenge": "3eZbrw1a" }));
     post(&desk, path, (now_s() - 600, kind), body).await.is(401);
+}
+
+#[test]
+fn a_team_keeps_its_sections_and_wrong_entries_are_refused_by_name() {
+    let recorded = json!({
+        "agent": { "name": "desk" },
+        "webhooks": [{ "name": "issues", "secret": "${S}", "wait_s": 1.5 }],
+        "messengers": [{ "name": "chat", "url": "https://a", "secret": "${S}" }],
+        "notifications": [{ "url": "https://b", "secret": "${S}", "events": ["failed"] }],
+    });
+    let mut team: TeamSpec = serde_json::from_value(recorded.clone()).unwrap();
+    let served = ServedSpec::of(&team).unwrap();
+    assert_eq!(served.webhooks[0].wait.as_millis(), 1_500);
+    served.put_into(&mut team);
+    for section in ["webhooks", "messengers", "notifications"] {
+        let kept = serde_json::to_value(&team).unwrap();
+        assert_eq!(kept[section], recorded[section]);
+    }
+    for (section, entry, told) in [
+        ("webhooks", json!({ "name": "w" }), "no secret"),
+        (
+            "webhooks",
+            json!({ "name": "w", "wat": 1 }),
+            "unknown field",
+        ),
+        ("webhooks", json!({ "name": "a b" }), "webhook name \"a b\""),
+        ("webhooks", recorded["webhooks"][0].clone(), "there twice"),
+        ("messengers", json!("chat"), "expected struct"),
+        ("notifications", json!({ "url": "b" }), "https://HOST"),
+    ] {
+        let mut wrong = recorded.clone();
+        wrong[section].as_array_mut().unwrap().push(entry);
+        let team: TeamSpec = serde_json::from_value(wrong).unwrap();
+        let error = ServedSpec::of(&team).unwrap_err().to_string();
+        assert!(error.contains(told), "{error}");
+    }
 }

@@ -1,11 +1,11 @@
 //! Notifications: what becomes of a team's runs, posted to other programs.
 
+use ghostlight_actors::safety::sole_reference;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{DefinitionError, WebhookPiece, form::is_default};
-use crate::safety::sole_reference;
+use super::{WebhookPiece, is_default};
 
 /// An address to which the server (`ghostlight serve --listen`) posts what becomes of a team's runs.
 ///
@@ -14,7 +14,7 @@ use crate::safety::sole_reference;
 /// `webhook-id`. The messages of one run arrive in order.
 ///
 /// ```
-/// use ghostlight_actors::definition::{Notification, RunNews};
+/// use ghostlight_server::{Notification, RunNews};
 ///
 /// let ended = Notification::new("https://example.org/runs", "${RECEIVER_SECRET}")
 ///     .events([RunNews::Completed, RunNews::Failed]);
@@ -118,7 +118,7 @@ impl Notification {
     /// Checks that it has an address and a secret, and the places in its payload.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn check(&self) -> Result<(), String> {
         check_address(&self.url)?;
         if self.secret_variable().is_none() {
@@ -169,20 +169,4 @@ pub(super) fn check_address(url: &str) -> Result<(), String> {
         None if url.starts_with("${") => Ok(()),
         _ => Err("its address does not begin with https://HOST".to_owned()),
     }
-}
-
-/// Checks the notifications of a team.
-///
-/// # Errors
-/// The first fault, with the notification's address.
-pub(super) fn check_all(notifications: &[Notification]) -> Result<(), DefinitionError> {
-    for (number, notification) in notifications.iter().enumerate() {
-        let url = notification.url.clone();
-        let checked = match notifications[..number].contains(notification) {
-            true => Err("it is there twice".to_owned()),
-            false => notification.check(),
-        };
-        checked.map_err(|reason| DefinitionError::Notification { url, reason })?;
-    }
-    Ok(())
 }

@@ -1,16 +1,12 @@
 //! Messengers: people talk to a team where they talk to each other.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
+use ghostlight_actors::safety::{seconds, sole_reference};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DefinitionError,
-    form::{is_default, well_formed},
-    notification::check_address,
-};
-use crate::safety::{seconds, sole_reference};
+use super::{is_default, notification::check_address, well_formed};
 
 /// A messenger whose people talk to the team. A bridge, a small program beside the messenger, posts what they write and how
 /// they react to the server (`ghostlight serve --listen`, at `/messengers/TEAM/NAME`), and takes the team's messages at
@@ -21,7 +17,7 @@ use crate::safety::{seconds, sole_reference};
 ///
 /// ```
 /// use std::time::Duration;
-/// use ghostlight_actors::definition::Messenger;
+/// use ghostlight_server::Messenger;
 ///
 /// let chat = Messenger::new("chat", "https://bridge.example.org/out", "${BRIDGE_SECRET}");
 /// let chat = chat.cool_down(Duration::from_secs(2));
@@ -33,7 +29,7 @@ use crate::safety::{seconds, sole_reference};
 pub struct Messenger {
     /// The name: letters, digits, `_` and `-`, unique in the team.
     pub name: String,
-    /// What speaks to the server.
+    /// The program that speaks to the server.
     #[serde(skip_serializing_if = "is_default")]
     pub form: MessengerForm,
     /// Where the bridge takes messages, or where the service's interface is; Telegram's own when left out. Private addresses
@@ -60,7 +56,7 @@ pub struct Messenger {
     pub react: Option<String>,
 }
 
-/// What speaks to a server for a messenger.
+/// The programs that speak to a server for a messenger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -138,7 +134,7 @@ impl Messenger {
     /// Checks that it has an address and a secret.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault.
     pub fn check(&self) -> Result<(), String> {
         if !well_formed(&self.name) {
             return Err("its name is not 1 to 64 letters, digits, `_` or `-`".to_owned());
@@ -174,25 +170,4 @@ impl Messenger {
         }
         Ok(())
     }
-}
-
-/// Checks the messengers of a team.
-///
-/// # Errors
-/// The first fault, with the messenger's name.
-pub(super) fn check_all(messengers: &[Messenger]) -> Result<(), DefinitionError> {
-    let mut names = BTreeSet::new();
-    for messenger in messengers {
-        let checked = match names.insert(messenger.name.as_str()) {
-            true => messenger.check(),
-            false => Err("there are two of this name".to_owned()),
-        };
-        checked.map_err(|reason| DefinitionError::Settings {
-            wanted_by: "the team".to_owned(),
-            what: "messenger",
-            name: messenger.name.clone(),
-            reason,
-        })?;
-    }
-    Ok(())
 }

@@ -1,16 +1,12 @@
 //! Webhooks: turns that other programs post to an address.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
+use ghostlight_actors::safety::{seconds, sole_reference};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{
-    DefinitionError,
-    form::{is_default, well_formed},
-    template_function,
-};
-use crate::safety::{is_variable_name, seconds, sole_reference};
+use super::{is_default, template_function};
 
 /// A turn that is said when another program posts JSON to the server: what happened there, put into words by
 /// [`say`](Self::say).
@@ -26,7 +22,7 @@ use crate::safety::{is_variable_name, seconds, sole_reference};
 /// and `callback` hold signed values alone: those of the body, and of the headers that the sender signs.
 ///
 /// ```
-/// use ghostlight_actors::definition::{Webhook, WebhookSignature};
+/// use ghostlight_server::{Webhook, WebhookSignature};
 ///
 /// let issues = Webhook::new("issues", "${GITHUB_SECRET}")
 ///     .signature(WebhookSignature::Github)
@@ -52,7 +48,7 @@ pub struct Webhook {
     /// The key of the session to which it is said, with signed values of the request; the webhook's name when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Who says it, in a session that belongs to somebody.
+    /// The owner who says it, in a session that belongs to somebody.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// How long the sender's request waits for the answer, 30 seconds at the most; without it the sender hears at once that
@@ -232,7 +228,7 @@ impl Webhook {
     /// Checks that the webhook has a secret, and that its texts can be filled in.
     ///
     /// # Errors
-    /// What is wrong with the webhook.
+    /// The fault.
     pub fn check(&self) -> Result<(), String> {
         if self.secret_variable().is_none() {
             return Err(
@@ -275,27 +271,6 @@ impl Webhook {
     }
 }
 
-/// Checks the webhooks of a team.
-///
-/// # Errors
-/// The first fault, with the webhook's name.
-pub(super) fn check_all(webhooks: &[Webhook]) -> Result<(), DefinitionError> {
-    let mut names = BTreeSet::new();
-    for webhook in webhooks {
-        let name = webhook.name.clone();
-        if !well_formed(&name) {
-            let what = "webhook";
-            return Err(DefinitionError::Name { what, name });
-        }
-        let checked = match names.insert(webhook.name.as_str()) {
-            true => webhook.check(),
-            false => Err("there are two of this name".to_owned()),
-        };
-        checked.map_err(|reason| DefinitionError::Webhook { name, reason })?;
-    }
-    Ok(())
-}
-
 /// A part of a webhook's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WebhookPiece<'t> {
@@ -328,7 +303,7 @@ impl<'t> WebhookPiece<'t> {
     /// Splits a text with places in braces into its parts.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The fault.
     pub fn all(text: &'t str) -> Result<Vec<Self>, String> {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some(at) = rest.find(['{', '}']) {
@@ -353,7 +328,7 @@ impl<'t> WebhookPiece<'t> {
             pieces.push(match name.split_once('.') {
                 None if name == "body" => WebhookPiece::Body(""),
                 // A reference to an environment variable, in an address.
-                None if is_variable && is_variable_name(name) => WebhookPiece::Text(&from[..name.len() + 2]),
+                None if is_variable && sole_reference(&format!("${{{name}}}")).is_some() => WebhookPiece::Text(&from[..name.len() + 2]),
                 Some(("body", path)) if !path.is_empty() => WebhookPiece::Body(path),
                 Some(("header", header)) if !header.is_empty() => WebhookPiece::Header(header),
                 Some(("query", parameter)) if !parameter.is_empty() => WebhookPiece::Query(parameter),
