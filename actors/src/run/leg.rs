@@ -25,8 +25,8 @@ use crate::{
     definition::{Pinned, PinnedAgent},
     vocabulary::{
         AgentError, AnsweredBy, AskedBy, Begun, CallReport, Cause, Digest, Entry, Message,
-        ModelResponse, OperationError, OperationId, OperationMap, Part, RunId, RunStart,
-        TELLS_OF_CALLS, ToolCall, Transcript, Usage,
+        ModelResponse, OperationError, OperationId, OperationMap, Part, RunId, RunStart, ToolCall,
+        Transcript, Usage,
     },
 };
 
@@ -407,10 +407,7 @@ impl Leg {
         books.contents.remove(&id);
         let stage = books.machine.drop_operation(id);
         drop(books);
-        // Old journals replay as they were recorded.
-        if let Some(Stage::Delivered(delivery)) = stage
-            && self.start.format >= TELLS_OF_CALLS
-        {
+        if let Some(Stage::Delivered(delivery)) = stage {
             let words = operations::words_in(delivery);
             self.books.lock().words.unheard.extend(words);
         }

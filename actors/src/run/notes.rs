@@ -9,8 +9,8 @@ use super::leg::Leg;
 use crate::{
     contract::{Origin, Unattempted},
     vocabulary::{
-        AgentError, AnsweredBy, CallReport, Cause, Entry, OperationId, TELLS_OF_CALLS, Timestamp,
-        ToolCall, ToolResult, ToolStatus,
+        AgentError, AnsweredBy, CallReport, Cause, Entry, OperationId, Timestamp, ToolCall,
+        ToolResult, ToolStatus,
     },
 };
 
@@ -96,11 +96,8 @@ impl Leg {
     }
 
     /// Takes down how a call of a step was answered that no operation of a tool has the result of,
-    /// once over all lives. A run that began before journals said so continues without it.
+    /// once over all lives.
     pub(crate) fn answered(&self, cause: Cause, call: CallReport, result: ToolResult) {
-        if self.start.format < TELLS_OF_CALLS {
-            return;
-        }
         let op = {
             let mut books = self.books.lock();
             books.answered += 1;

@@ -9,7 +9,7 @@ use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
         AgentError, Begun, CallReport, Entry, Event, EventRecord, Family, Message, ModelResponse,
-        OperationId, Part, RunEnd, RunId, RunResult, Spent, TELLS_OF_CALLS,
+        OperationId, Part, RunEnd, RunId, RunResult, Spent,
     },
 };
 
@@ -60,7 +60,6 @@ impl Observer {
             Entry::RunStarted(start) => {
                 run.path = Some(start.path.clone());
                 run.display_name.clone_from(&start.display_name);
-                run.steps.tells_of_calls = start.format >= TELLS_OF_CALLS;
             }
             Entry::LegStarted {
                 agent,

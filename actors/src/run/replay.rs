@@ -1,5 +1,4 @@
 //! Running a recorded run again, against today's code, with no effects.
-mod closing;
 mod text;
 
 use std::{
@@ -13,8 +12,6 @@ use std::{
 use futures_util::FutureExt;
 use serde::Serialize;
 use tokio::runtime::Builder;
-
-use closing::of_function;
 
 use super::{
     AgentFunction, Leg, Recorded, Recording, RecordingError, Registry, Returned, RunSender,
@@ -188,8 +185,7 @@ impl Rehearsal<'_> {
         let mut end = None;
         let entries = journal.iter().map(|stored| decode(self.run, stored));
         let entries: Vec<Entry> = entries.collect::<Result<_, _>>()?;
-        let by_function = of_function(&entries);
-        for (stored, entry) in journal.iter().zip(entries).take(by_function) {
+        for (stored, entry) in journal.iter().zip(entries) {
             match &entry {
                 Entry::LegStarted {
                     agent,

@@ -17,8 +17,6 @@ pub(super) struct Steps {
     pub(super) log: OperationLog,
     /// The leg whose calls have places for their answers, and the first free place.
     free: (u32, u32),
-    /// Whether the run's journal tells of each call how it was answered.
-    pub(super) tells_of_calls: bool,
 }
 
 impl OpenStep {
@@ -103,9 +101,6 @@ impl Steps {
             RunResult::Failed(error) => error.to_string(),
             RunResult::Answered(_) | RunResult::Continued(_) => return Vec::new(),
         };
-        if !self.tells_of_calls {
-            return Vec::new();
-        }
         let mut events = Vec::new();
         let (leg, mut number) = self.free;
         for step in &self.log.steps {

@@ -1,7 +1,7 @@
 //! A run from the end of its journal to its own end, leg after leg.
 
-pub(super) mod close;
-pub(super) mod end;
+mod close;
+mod end;
 mod isolation;
 
 use std::{panic::AssertUnwindSafe, sync::Arc, thread, time::Duration};

@@ -15,9 +15,6 @@ pub const FORMAT: u32 = 9;
 /// The first format of which runs are read. Earlier ones were never promised to be.
 pub(crate) const OLDEST: u32 = 6;
 
-/// From this format on, each call of a step has an entry that says how it was answered.
-pub(crate) const TELLS_OF_CALLS: u32 = 3;
-
 /// From this format on, what people said to a run is heard before its next model request.
 pub(crate) const WORDS_COME_FIRST: u32 = 7;
 

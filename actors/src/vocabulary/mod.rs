@@ -65,7 +65,7 @@ pub use event::{Event, EventId, EventRecord, Preview, RunResult, UnknownEvent};
 pub use family::Family;
 pub use forked::Forked;
 pub use format::FORMAT;
-pub(crate) use format::{CAUSES_ARE_RECORDED, OLDEST, TELLS_OF_CALLS, WORDS_COME_FIRST};
+pub(crate) use format::{CAUSES_ARE_RECORDED, OLDEST, WORDS_COME_FIRST};
 pub(crate) use id::OperationMap;
 pub use id::{JournalId, OperationId, RunId, SessionId};
 pub use id_error::IdError;

@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// The leg number under which undo steps are recorded. No function has a leg of this number.
-pub(in crate::run) const UNDO_LEG: u32 = u32::MAX;
+const UNDO_LEG: u32 = u32::MAX;
 
 /// The reason for doubt about the end of a call whose process died.
 const OUTCOME_UNKNOWN: &str = "its start is recorded, and its outcome is unknown";
