@@ -112,7 +112,7 @@ impl JournalPages {
     }
 
     /// Whether no entry stood behind those of the last page when it was read.
-    pub fn was_last(&self) -> bool {
+    pub(crate) fn was_last(&self) -> bool {
         self.page.was_last
     }
 

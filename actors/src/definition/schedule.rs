@@ -65,7 +65,7 @@ pub enum Missed {
 
 impl Missed {
     /// How old a scheduled time may be before it counts as missed.
-    pub const LATE: Duration = Duration::from_secs(60);
+    pub(crate) const LATE: Duration = Duration::from_secs(60);
 }
 
 impl Schedule {
@@ -129,7 +129,7 @@ impl Schedule {
     }
 
     /// Whether it is kept.
-    pub fn is_enabled(&self) -> bool {
+    pub(crate) fn is_enabled(&self) -> bool {
         self.enabled.unwrap_or(true)
     }
 

@@ -52,7 +52,7 @@ pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use call_identity::{InputDigest, OperationInput};
 pub(crate) use carried::{Asked, CallKey, Carried, Keeper, Manner};
 pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
-pub use completed::Kept;
+pub(crate) use completed::Kept;
 pub use context::{Composed, Performing, RunContext};
 pub use fork::ForkError;
 pub use gate::Gate;
@@ -60,8 +60,9 @@ pub use interception::Intercept;
 pub use load::Recorded;
 pub use loop_context::LoopContext;
 pub use observe::{Observer, events_of};
+pub(crate) use operation::Child;
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Changes, Child, Operation, OperationContext, Unsaved, Wait,
+    Act, Arrival, Attempt, Begin, Changes, Operation, OperationContext, Unsaved, Wait,
     WaitFor, Write,
 };
 pub(crate) use operation_log::OperationLog;

@@ -93,6 +93,7 @@ pub trait Operation: Send + 'static {
 
     /// A copy of the result, for one that costs less to copy than to encode as JSON: the journal keeps the copy, of which
     /// JSON is made when somebody reads it. By default the result is encoded at once.
+    #[doc(hidden)]
     fn kept(_output: &Self::Output) -> Option<Kept> {
         None
     }

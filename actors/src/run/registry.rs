@@ -198,7 +198,7 @@ impl Registry {
     }
 
     /// The toolset of this name, unless two agents have different ones.
-    pub fn toolset_named(&self, name: &str) -> Option<&ToolsetHandle> {
+    pub(crate) fn toolset_named(&self, name: &str) -> Option<&ToolsetHandle> {
         self.named(name)
     }
 

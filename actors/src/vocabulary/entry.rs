@@ -505,18 +505,6 @@ impl RunEnd {
         }
     }
 
-    /// The same end with another consumption.
-    #[must_use]
-    pub fn with_spent(mut self, consumed: Spent) -> Self {
-        match &mut self {
-            Self::Answered { spent, .. }
-            | Self::Stopped { spent, .. }
-            | Self::Failed { spent, .. }
-            | Self::Continued { spent, .. } => *spent = consumed,
-        }
-        self
-    }
-
     /// The outcome for those that wait for it; `None` for a run that another run continues.
     ///
     /// # Errors

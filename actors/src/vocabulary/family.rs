@@ -58,7 +58,7 @@ impl Family {
     }
 
     /// Whether something outside of the run carries the operation and can be told to abort it.
-    pub fn is_aborted(self) -> bool {
+    pub(crate) fn is_aborted(self) -> bool {
         self == Self::Tool
     }
 

@@ -41,7 +41,10 @@ fn waiting(stage: &Stage, what: &'static str) -> Agent {
     });
     Agent::from_fn("a", move |cx: RunContext| async move {
         match what {
-            "model" => drop(cx.model_stream(cx.model_request(cx.conversation())).await?),
+            "model" => {
+                let request = cx.model_request(cx.conversation());
+                drop(cx.model(request.streaming()).await?)
+            }
             "tool" => drop(cx.tools([call("1", "look")]).await?),
             "delegation" => drop(cx.delegate("worker", "go").await?),
             "spawned" => {

@@ -217,12 +217,6 @@ impl RunContext {
         self.model(self.model_request(self.conversation()))
     }
 
-    /// Asks a model and streams its answer to the observers of the run. The function itself gets
-    /// the whole answer, since the pieces are not recorded.
-    pub fn model_stream(&self, request: ModelRequest) -> Composed<ModelResponse> {
-        self.model(request.streaming())
-    }
-
     /// Asks a model without asking policies.
     pub(crate) fn call_model(
         &self,
