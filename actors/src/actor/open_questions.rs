@@ -5,10 +5,12 @@ use std::{
     iter::successors,
 };
 
+use serde_json::Value;
+
 use super::newer::newer_runs;
 use crate::{
     contract::{ItemBody, MailboxItem, RunFilter, RunRow, StoreError, StoreHandle},
-    run::OperationLog,
+    run::{OperationLog, read_result},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
 
@@ -54,31 +56,36 @@ pub(super) async fn askers(
     };
     let mut askers = Vec::new();
     for row in at_or_below(run, store.runs(tree).await?) {
-        if has_asked(store, row.run, operation).await? {
+        if asked_under(store, row.run, operation).await?.is_some() {
             askers.push(row.run);
         }
     }
     Ok(askers)
 }
 
-/// Whether a run's journal has a question of this operation.
-pub(super) async fn has_asked(
+/// The question that a run asked under an operation at any time, and its answer, where that is recorded. It reads the journal.
+pub(super) async fn asked_under(
     store: &StoreHandle,
     run: RunId,
     operation: OperationId,
-) -> Result<bool, StoreError> {
+) -> Result<Option<(Question, Option<Value>)>, StoreError> {
+    let mut asked = None;
     for stored in store.journal(run.into(), 0).await? {
-        if let Entry::Started {
-            op,
-            begun: Begun::Question(_),
-            ..
-        } = stored.decode(&run.into())?
-            && op == operation
-        {
-            return Ok(true);
+        match stored.decode(&run.into())? {
+            Entry::Started {
+                op,
+                begun: Begun::Question(question),
+                ..
+            } if op == operation => asked = Some((*question, None)),
+            Entry::Completed { op, result, .. } if op == operation => {
+                if let Some((_, answer)) = &mut asked {
+                    *answer = read_result(&result);
+                }
+            }
+            _ => {}
         }
     }
-    Ok(false)
+    Ok(asked)
 }
 
 /// The runs of a tree that have not ended.

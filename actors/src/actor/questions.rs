@@ -8,16 +8,15 @@ use super::{
     AnswerError, Run, System, SystemError,
     acting::Use,
     loaded::start_of,
-    open_questions::{Open, asked_by, askers, has_asked, open_questions, refuse_newer, unanswered},
+    open_questions::{
+        Open, asked_by, asked_under, askers, open_questions, refuse_newer, unanswered,
+    },
 };
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
     run::{answers, unfit},
     safety::unambiguous_json,
-    vocabulary::{
-        Begun, Entry, OperationError, OperationId, Question, QuestionKind, RunId, Timestamp,
-        ToolCall,
-    },
+    vocabulary::{OperationId, Question, QuestionKind, RunId, Timestamp, ToolCall},
 };
 
 /// An answer in the form that its kind of question takes: a form that is written as a text is
@@ -124,18 +123,8 @@ impl Run {
         &self,
         operation: OperationId,
     ) -> Result<Option<ToolCall>, SystemError> {
-        for stored in self.lines().await? {
-            if let Ok(Entry::Started {
-                op,
-                begun: Begun::Question(question),
-                ..
-            }) = stored.line.decode()
-                && op == operation
-            {
-                return Ok(question.unredacted());
-            }
-        }
-        Ok(None)
+        let asked = asked_under(self.system.store(), self.id, operation).await?;
+        Ok(asked.and_then(|(question, _)| question.unredacted()))
     }
 
     /// Answers a question of this run, or of a run below it if no other of them has ever asked under this operation:
@@ -167,7 +156,9 @@ impl Run {
         let store = self.system.store();
         let row = store.run(self.id).await?;
         let goes_on = |row: &RunRow| row.status == RunStatus::Continued;
-        if row.as_ref().is_some_and(goes_on) && has_asked(store, self.id, operation).await? {
+        if row.as_ref().is_some_and(goes_on)
+            && asked_under(store, self.id, operation).await?.is_some()
+        {
             // The run that goes on may ask something else under this operation.
             let answered = self.answered(operation, &value, who).await?;
             return Err(refuse(answered.unwrap_or(AnswerError::Over { operation })));
@@ -274,8 +265,8 @@ impl Run {
                 _ => {}
             }
         }
-        let recorded = self.recorded_answer(operation).await?;
-        Ok(recorded.is_some_and(|(_, given)| given == *value))
+        let asked = asked_under(self.system.store(), self.id, operation).await?;
+        Ok(asked.is_some_and(|(_, given)| given.as_ref() == Some(value)))
     }
 
     /// Why this run's question takes no further answer, if one is recorded.
@@ -285,7 +276,8 @@ impl Run {
         value: &Value,
         who: Option<&str>,
     ) -> Result<Option<AnswerError>, SystemError> {
-        let Some((question, given)) = self.recorded_answer(operation).await? else {
+        let asked = asked_under(self.system.store(), self.id, operation).await?;
+        let Some((question, Some(given))) = asked else {
             return Ok(None);
         };
         let value = bound(operation, &question, value.clone());
@@ -294,30 +286,6 @@ impl Run {
             Ok(value) if value == given => AnswerError::Repeated { operation },
             _ => AnswerError::Answered { operation },
         }))
-    }
-
-    /// This run's question of an operation and its answer, where that is recorded.
-    async fn recorded_answer(
-        &self,
-        operation: OperationId,
-    ) -> Result<Option<(Question, Value)>, SystemError> {
-        let (mut asked, mut given) = (None, None);
-        for stored in self.lines().await? {
-            match stored.decode(&self.id.into())? {
-                Entry::Started {
-                    op,
-                    begun: Begun::Question(question),
-                    ..
-                } if op == operation => asked = Some(question),
-                Entry::Completed { op, result, .. } if op == operation => given = Some(result),
-                _ => {}
-            }
-        }
-        let answer = given.and_then(|result| {
-            let result = serde_json::from_str::<Result<Value, OperationError>>(result.get());
-            result.ok()?.ok()
-        });
-        Ok(asked.map(|question| *question).zip(answer))
     }
 
     /// Answers a question as this person: [`answer`](Self::answer) of a handle that acts for that
