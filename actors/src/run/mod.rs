@@ -62,8 +62,8 @@ pub use loop_context::LoopContext;
 pub use observe::{Observer, events_of};
 pub(crate) use operation::Child;
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Changes, Operation, OperationContext, Unsaved, Wait,
-    WaitFor, Write,
+    Act, Arrival, Attempt, Begin, Changes, Operation, OperationContext, Unsaved, Wait, WaitFor,
+    Write,
 };
 pub(crate) use operation_log::OperationLog;
 pub use policy::{

@@ -99,11 +99,14 @@ fn recorded(desk: &Desk) -> (BTreeMap<(String, String), String>, u64) {
         let sample = key.split('/').nth(1).unwrap().to_owned();
         let run = row["run"].as_str().unwrap();
         let shown = desk.shipped(&["show", run, "--json"]).exits(0).json();
-        let ends = shown
+        let mut ends = shown
             .iter()
             .filter_map(|line| line["data"]["end"]["answered"].as_str());
         // A run that was cut off has none.
-        answers.insert((team, sample), ends.last().unwrap_or_default().to_owned());
+        answers.insert(
+            (team, sample),
+            ends.next_back().unwrap_or_default().to_owned(),
+        );
         count += 1;
     }
     (answers, count)
