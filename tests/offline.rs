@@ -151,7 +151,7 @@ async fn one_agent_answers_both_parts_of_the_demo_question() {
     assert_eq!(
         answer,
         "Start the same program again. Every open run goes on from what was last recorded, and \
-         nothing is done twice. (runs.md > Resuming after a crash (line 4))\n\n17% of 2340 = 397.8"
+         nothing is done twice. (runs.md > Resuming after a crash (line 5))\n\n17% of 2340 = 397.8"
     );
 }
 
