@@ -59,8 +59,10 @@ impl Keeping {
 
     /// Opens a store that must be there, for reading.
     pub(super) async fn open_what_is_there(arguments: &StoreArguments) -> Result<Self, Failure> {
-        let opened = Self::open_to_read(arguments).await?;
-        opened.ok_or_else(|| no_store(arguments))
+        match Self::open_to_read(arguments).await? {
+            Some(opened) => Ok(opened),
+            None => Err(no_store(&location_of(arguments)?)),
+        }
     }
 
     /// Opens the store for writing; `None` when it was never made, so that a mistyped name makes
@@ -74,8 +76,10 @@ impl Keeping {
 
     /// Opens a store that must be there, for writing.
     pub(super) async fn open_to_change(arguments: &StoreArguments) -> Result<Self, Failure> {
-        let opened = Self::open_if_there(arguments).await?;
-        opened.ok_or_else(|| no_store(arguments))
+        match Self::open_if_there(arguments).await? {
+            Some(opened) => Ok(opened),
+            None => Err(no_store(&location_of(arguments)?)),
+        }
     }
 
     /// The position, in the order of commits, of a tree's last entry.
@@ -125,13 +129,11 @@ impl Keeping {
     }
 }
 
-fn no_store(arguments: &StoreArguments) -> Failure {
-    match location_of(arguments) {
-        Ok(location) => Failure::Usage(format!(
-            "there is no store {location}; `ghostlight run` makes one, and `--store` names another"
-        )),
-        Err(failure) => failure,
-    }
+/// The failure of a command whose store is not there.
+pub(super) fn no_store(location: &Location) -> Failure {
+    Failure::Usage(format!(
+        "there is no store {location}; `ghostlight run` makes one, and `--store` names another"
+    ))
 }
 
 /// The default path of the index of documents.

@@ -37,7 +37,7 @@ pub(super) async fn migrate(arguments: Migrate) -> Result<Exit, Failure> {
 pub(super) async fn verify(arguments: StoreArguments) -> Result<Exit, Failure> {
     let location = keeping::location_of(&arguments)?;
     if !location.is_there()? {
-        return Err(Failure::Usage(format!("there is no store {location}")));
+        return Err(keeping::no_store(&location));
     }
     let found = location.verify().await?;
     print(&format!("{location}: {found}"))?;

@@ -152,7 +152,7 @@ fn faults_of_a_team_file_are_shown_where_they_are() {
         ),
         (
             "tools:\n  d: { kind: document_search, folder: ./none }\nagent:\n  name: desk\n",
-            "2:3",
+            "2:31",
             &["none"],
         ),
         (

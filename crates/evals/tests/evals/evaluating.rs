@@ -316,7 +316,7 @@ async fn a_recorded_cell_counts_although_the_budget_is_used_up() {
     let first = evaluated(store.clone(), &at_once, &model).await;
     assert_eq!((first.len(), model.calls()), (8, 8));
     let one_by_one = tried(json!({ "budget": budget, "concurrency": 1 }));
-    let again = evaluated(store, &one_by_one, &model).await;
+    let again = evaluated(store.another_process(), &one_by_one, &model).await;
     assert_eq!(model.calls(), 8);
     let json = |cells: &[Cell]| serde_json::to_string(cells).unwrap();
     assert_eq!(json(&again), json(&first));
