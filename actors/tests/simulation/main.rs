@@ -62,7 +62,7 @@ fn every_promise_holds_for_every_seed() {
         assert!(report.violations.is_empty(), "{}", how_to_repeat(seed));
         return;
     }
-    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(150);
+    let seeds = number_in("GHOSTLIGHT_SEEDS").unwrap_or(40);
     let next = AtomicU64::new(number_in("GHOSTLIGHT_FIRST_SEED").unwrap_or(0));
     let end = next.load(Ordering::Relaxed) + seeds;
     let failed: Mutex<Vec<SimulationReport>> = Mutex::default();
