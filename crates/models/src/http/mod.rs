@@ -66,8 +66,10 @@ pub(super) use legal_tools::{is_offered, offered, with_further};
 pub(super) use own::Notes;
 #[cfg(any(feature = "anthropic", feature = "openai"))]
 pub(super) use own::in_words;
+#[cfg(feature = "gemini")]
+pub(super) use own::add_fields;
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
-pub(super) use own::{OwnBlocks, add_fields, text_ends};
+pub(super) use own::{OwnBlocks, text_ends};
 pub(super) use pace::Pace;
 pub(super) use provider::{Found, http_model, http_setters, provider};
 #[cfg(any(feature = "anthropic", feature = "openai"))]
