@@ -64,10 +64,10 @@ pub(super) use legal::{CallIds, legal};
 pub(super) use legal_tools::{is_offered, offered, with_further};
 #[cfg(any(feature = "bedrock", feature = "gemini", feature = "openai"))]
 pub(super) use own::Notes;
-#[cfg(any(feature = "anthropic", feature = "openai"))]
-pub(super) use own::in_words;
 #[cfg(feature = "gemini")]
 pub(super) use own::add_fields;
+#[cfg(any(feature = "anthropic", feature = "openai"))]
+pub(super) use own::in_words;
 #[cfg(any(feature = "anthropic", feature = "gemini"))]
 pub(super) use own::{OwnBlocks, text_ends};
 pub(super) use pace::Pace;
