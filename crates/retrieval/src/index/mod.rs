@@ -27,7 +27,6 @@ mod elsewhere;
 mod enriching;
 mod file;
 mod loaded;
-mod patterns;
 mod query;
 mod single;
 mod source;

@@ -1,6 +1,11 @@
 //! Synchronising an index with a source.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::contract::ModelError;
@@ -10,7 +15,7 @@ use super::{
     Reading, Source, SourceEntry,
     actor::Request,
     file::{Content, Known},
-    patterns::Patterns,
+    walk,
 };
 use crate::{
     chunking::{Chunk, Chunker, Structure},
@@ -84,7 +89,7 @@ impl SyncOptions {
     /// # Errors
     /// The first pattern that cannot be read, and its fault.
     pub fn check(&self) -> Result<(), String> {
-        Patterns::of(&self.exclude).map(drop)
+        walk::excluded(Path::new(""), &self.exclude).map(drop)
     }
 
     /// The settings on which a document depends beside its bytes.
