@@ -47,18 +47,12 @@ pub(super) async fn summarize(
     // A word is about a token and a third.
     let words = (most * 3 / 4).max(1).to_string();
     let instructions: Arc<str> = INSTRUCTIONS.replace("{words}", &words).into();
-    let framed = counter.count(&instructions) + counter.count(&asked("", "")) + FRAME;
+    let framed = counter.count(&instructions) + counter.count(&asked("", &[]).content()) + FRAME;
     let room = u64::from(settings.max_input_tokens).saturating_sub(most + framed);
     let mut summary = draft.layout.summary.clone();
-    // Before, all messages stood in one text, in which a message could pretend to be several.
-    let is_apart = cx.version("summary_in_parts", 1).await? == 1;
     for piece in pieces(said, room.max(FRAME), counter) {
         let so_far = summary.as_deref().unwrap_or(NONE_YET);
-        let asked = match is_apart {
-            true => asked_apart(so_far, &piece),
-            false => Message::user(asked(so_far, &piece.lines.concat())),
-        };
-        let conversation = Transcript::from_iter([asked]);
+        let conversation = Transcript::from_iter([asked(so_far, &piece.lines)]);
         let mut request = ModelRequest::new(conversation).instructions(instructions.clone());
         request.model = settings.model.as_deref().unwrap_or_default().into();
         request.retold = Retold::Messages(piece.messages.into());
@@ -92,14 +86,10 @@ pub(super) async fn summarize(
     Ok(())
 }
 
-fn asked(summary: &str, said: &str) -> String {
-    format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>\n{said}</said_since>")
-}
-
-/// The same with a text of its own for each message, so that guards can judge each.
-fn asked_apart(summary: &str, piece: &Piece) -> Message {
+/// The question, with a text of its own for each message: guards can judge each, and none can pretend to be several.
+fn asked(summary: &str, lines: &[String]) -> Message {
     let head = format!("<summary_so_far>\n{summary}\n</summary_so_far>\n\n<said_since>");
-    let lines = piece.lines.iter().cloned();
+    let lines = lines.iter().cloned();
     let parts = std::iter::once(head)
         .chain(lines)
         .chain(["</said_since>".to_owned()]);

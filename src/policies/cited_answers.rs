@@ -217,13 +217,8 @@ impl CitedAnswers {
             .iter()
             .filter(|sentence| !sentence.labels.is_empty());
         let cited: Vec<&CheckedSentence> = cited.collect();
-        // Before, only the first of them were judged.
-        let is_all = cited.len() <= MAX_JUDGED.0 || cx.version("judges_all", 1).await? == 1;
         let mut unsupported = Vec::new();
-        for cited in cited
-            .chunks(MAX_JUDGED.0)
-            .take(if is_all { usize::MAX } else { 1 })
-        {
+        for cited in cited.chunks(MAX_JUDGED.0) {
             match self.judgement_of(cx, cited).await? {
                 Some(found) => unsupported.extend(found),
                 None => return Ok(None),

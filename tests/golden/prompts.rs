@@ -211,10 +211,8 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
             ],
             "done",
         ),
-        summed_up("context"),
-        summed_up("context_in_parts"),
-        cited("cited_answers_first"),
-        cited("cited_answers"),
+        summed_up(),
+        cited(),
         policy(
             "control",
             json!({}),
@@ -224,9 +222,8 @@ fn policies(plan: impl Fn(&str) -> Reply, todo: &Value) -> Vec<Script> {
     ]
 }
 
-/// A conversation that is summed up. `context` was begun before each message had a part of the request for itself
-/// (`summary_in_parts`).
-fn summed_up(name: &'static str) -> Script {
+/// A conversation that is summed up.
+fn summed_up() -> Script {
     let settings = json!({
         "max_tokens": 700,
         "strategies": [{
@@ -243,13 +240,11 @@ fn summed_up(name: &'static str) -> Script {
         "It was echoed.".into(),
         "done".into(),
     ];
-    let script = policy("context", settings, replies, "done");
-    Script { name, ..script }
+    policy("context", settings, replies, "done")
 }
 
-/// More cited sentences than are judged at once. `cited_answers_first` was begun when only the first of them were
-/// (`judges_all`).
-fn cited(name: &'static str) -> Script {
+/// More cited sentences than are judged at once.
+fn cited() -> Script {
     let verdict = || Reply::from(json!({ "unsupported": [] }).to_string());
     let replies = vec![
         echo("[d1] lamps.md\n| The lamp is red."),
@@ -257,13 +252,12 @@ fn cited(name: &'static str) -> Script {
         verdict(),
         verdict(),
     ];
-    let script = policy(
+    policy(
         "cited_answers",
         json!({ "judge": true }),
         replies,
         "The lamp",
-    );
-    Script { name, ..script }
+    )
 }
 
 /// What the tool takes.

@@ -2,9 +2,9 @@
 
 use super::services::Services;
 use crate::{
-    contract::{Batch, ItemBody, MailboxItem, RunRow, RunStatus, StoreError},
+    contract::{MailboxItem, RunRow, RunStatus, StoreError},
     run::{Command, operations::outlasts_journal},
-    vocabulary::{JournalId, RunId},
+    vocabulary::RunId,
 };
 
 /// The known state of a run's journal.
@@ -84,38 +84,5 @@ impl Services {
         let fresh = self.store.post(mailbox.into(), item).await?;
         self.previewer.live.tell(mailbox, Command::Mailbox);
         Ok(Some((row.run, fresh)))
-    }
-
-    /// Moves what an older program left in the mailbox of a run whose row this is, if it has one: turns to the mailbox of
-    /// their session, where the run has ended or does not exist yet, and what the run continues with to its present mailbox.
-    pub(crate) async fn readdress(
-        &self,
-        run: RunId,
-        row: Option<&RunRow>,
-    ) -> Result<(), StoreError> {
-        if row.is_some_and(|row| row.begun_as() == run && !row.status.is_at_rest()) {
-            return Ok(());
-        }
-        let mut batch = Batch::default();
-        for item in self.store.mailbox(run.into()).await? {
-            let to = match (&item.body, row) {
-                (ItemBody::ForwardedTurn(posted), _) => Some(posted.session.clone().into()),
-                (ItemBody::SteeringTurn { .. }, Some(row)) if row.status.is_at_rest() => {
-                    row.session.clone().map(JournalId::Session)
-                }
-                (body, Some(row)) if row.begun_as() != run && outlasts_journal(body) => {
-                    Some(row.begun_as().into())
-                }
-                _ => None,
-            };
-            if let Some(to) = to {
-                batch.taken.push((run.into(), item.id.clone()));
-                batch.posts.push((to, item));
-            }
-        }
-        match batch.posts.is_empty() {
-            true => Ok(()),
-            false => self.store.commit_one(batch).await.map(drop),
-        }
     }
 }

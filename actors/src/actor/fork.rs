@@ -250,7 +250,7 @@ impl ForkedRun {
         for (sequence, (_, entry)) in (0..).zip(&self.entries) {
             log.add(sequence, entry);
         }
-        row.asks = Some(log.asks().to_vec());
+        row.asks = log.asks().to_vec();
         row
     }
 }

@@ -104,11 +104,7 @@ pub(super) async fn asked_by(
 ) -> Result<Vec<Open>, StoreError> {
     let mut open = Vec::new();
     for row in rows {
-        let asks = match &row.asks {
-            Some(asks) => asks.clone(),
-            None => asks_of_old(store, row.run).await?,
-        };
-        for (op, entry) in asks {
+        for &(op, entry) in &row.asks {
             let Some(stored) = store.read(row.run.into(), entry, 1).await?.pop() else {
                 continue;
             };
@@ -137,14 +133,6 @@ pub(super) async fn refuse_newer(
         }
     }
     Ok(())
-}
-
-/// The open questions of a run whose row an older program wrote, each with its entry.
-async fn asks_of_old(
-    store: &StoreHandle,
-    run: RunId,
-) -> Result<Vec<(OperationId, u64)>, StoreError> {
-    Ok(log_of(store, run).await?.asks().to_vec())
 }
 
 /// The operations of a run.

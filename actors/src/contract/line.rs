@@ -76,19 +76,15 @@ impl Line {
     fn read(text: &str) -> Result<Entry, EntryError> {
         let entry = serde_json::from_str(text).map_err(|error| Self::unread(text, &error))?;
         let format = match &entry {
-            Entry::RunStarted(start) if start.format < OLDEST => {
-                return Err(EntryError::Older {
-                    format: start.format,
-                });
-            }
             Entry::RunStarted(start) => start.format,
             Entry::Activated { format, .. } => *format,
             Entry::TurnStarted(turn) => turn.format,
             _ => return Ok(entry),
         };
-        match format > FORMAT {
-            true => Err(EntryError::of_format(format)),
-            false => Ok(entry),
+        match format {
+            ..OLDEST => Err(EntryError::Older { format }),
+            OLDEST..=FORMAT => Ok(entry),
+            _ => Err(EntryError::of_format(format)),
         }
     }
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use crate::vocabulary::{
     Budget, Message, OperationId, RunId, SessionId, StopReason, Timestamp, ToolDefinition,
-    recorded_budget,
 };
 
 /// An item of a mailbox. A mailbox has the id of a session, or of a run: of the run as which it began
@@ -74,7 +73,6 @@ pub enum ItemBody {
         /// The speaker.
         owner: Option<String>,
         /// The bounds of its run, if it has one.
-        #[serde(with = "recorded_budget")]
         budget: Budget,
         /// When that run must have ended.
         deadline: Option<Timestamp>,
@@ -117,7 +115,6 @@ pub struct ForwardedTurn {
     /// The speaker.
     pub owner: Option<String>,
     /// The bounds of its run.
-    #[serde(with = "recorded_budget")]
     pub budget: Budget,
     /// When that run must have ended.
     pub deadline: Option<Timestamp>,

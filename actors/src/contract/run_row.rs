@@ -43,14 +43,9 @@ pub struct RunRow {
     pub started_at: Timestamp,
     /// When its last entry was written.
     pub updated_at: Timestamp,
-    /// The questions that it waits for, each with the sequence number of its entry, the oldest first. `None` for a run
-    /// that an older program wrote last: only the journal tells then.
-    #[serde(default, skip_serializing_if = "nothing")]
-    pub asks: Option<Vec<(OperationId, u64)>>,
-}
-
-fn nothing(asks: &Option<Vec<(OperationId, u64)>>) -> bool {
-    asks.as_ref().is_none_or(Vec::is_empty)
+    /// The questions that it waits for, each with the sequence number of its entry, the oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asks: Vec<(OperationId, u64)>,
 }
 
 impl RunRow {
@@ -73,7 +68,7 @@ impl RunRow {
             wake_at: None,
             started_at: Timestamp::default(),
             updated_at: Timestamp::default(),
-            asks: Some(Vec::new()),
+            asks: Vec::new(),
         }
     }
 

@@ -5,11 +5,11 @@ use std::{fmt, sync::Arc};
 use super::{
     Batch, BoxFuture, Claim, Commits, Committed, DynDeletion, DynMembership, DynStore, Inventory,
     MailboxItem, Notice, RunFilter, RunRow, SessionFilter, SessionRow, StateSlot, StateValue,
-    Store, StoreError, StoredLine, TreeLine, artifact_scopes,
+    Store, StoreError, StoredLine, TreeLine,
     files_apart::{FilesApart, detach},
     store_methods::with_store_methods,
 };
-use crate::vocabulary::{Digest, JournalId, Message, RunId, SessionId, Timestamp};
+use crate::vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp};
 
 /// The most entries of a journal that are read at once.
 const PAGE: usize = 4096;
@@ -146,32 +146,6 @@ impl StoreHandle {
     pub(crate) async fn commit_one(&self, batch: Batch) -> Result<Committed, StoreError> {
         let mut committed = self.commit(vec![batch]).await?;
         committed.pop().unwrap_or(Err(StoreError::Closed))
-    }
-
-    /// Keeps the files in these messages beside a session, for its checkpoint: an earlier program left them in its entries.
-    pub(crate) async fn keep_files(
-        &self,
-        session: &SessionId,
-        messages: &[Arc<Message>],
-    ) -> Result<(), StoreError> {
-        let scope = artifact_scopes::session(session);
-        let mut batch = Batch::default();
-        for file in messages.iter().flat_map(|message| message.files()) {
-            let Some(content) = file.bytes_apart() else {
-                continue;
-            };
-            let hash = Digest::of(&content);
-            let row = artifact_scopes::file_row(&scope, hash);
-            let kept = self.state(row.scope.clone(), row.key.clone()).await?;
-            if kept.value.is_none() {
-                batch.writes.push(row);
-                batch.blobs.push((hash, content.into()));
-            }
-        }
-        if !batch.blobs.is_empty() {
-            self.commit_one(batch).await?;
-        }
-        Ok(())
     }
 
     /// The entries of a journal from this one on, however many there are.

@@ -16,7 +16,6 @@ mod memory;
 mod named_code;
 mod on_handoff;
 mod pinned;
-mod recorded;
 mod schedule;
 mod team;
 mod turns;
@@ -39,7 +38,6 @@ pub(crate) use pinned::{CLARIFY, PUBLISH, is_engine_tool, model_of};
 pub use pinned::{
     DELEGATE_PREFIX, GIVEN_BACK, Pinned, PinnedAgent, TAKEN_OVER, TRANSFER_PREFIX, delegate_tool,
 };
-pub(crate) use recorded::{identity, in_seconds};
 pub use schedule::{Missed, Schedule};
 pub use team::{Durability, ModelSpec, TeamSpec, ToolSpec};
 pub use turns::WhileBusy;

@@ -4,13 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use super::{
-    AgentSpec, ApprovalRule, TeamSpec,
-    recorded::{in_seconds, is_in_milliseconds},
-    team::transfers,
-};
+use super::{AgentSpec, ApprovalRule, TeamSpec, team::transfers};
 use crate::vocabulary::{
     Approval, Digest, Effect, ModelSettings, OutputSchema, ToolDefinition, ToolSet, canonical,
 };
@@ -99,15 +94,7 @@ impl Pinned {
     /// # Errors
     /// The misfit.
     pub fn decode(bytes: &[u8]) -> Result<Self, serde_json::Error> {
-        let text = str::from_utf8(bytes).unwrap_or_default();
-        if !is_in_milliseconds(text) {
-            return serde_json::from_slice(bytes);
-        }
-        let mut pinned: Value = serde_json::from_slice(bytes)?;
-        if let Some(team) = pinned.get_mut("team") {
-            in_seconds(team);
-        }
-        serde_json::from_value(pinned)
+        serde_json::from_slice(bytes)
     }
 
     /// An agent of the team with everything that its function needs in every step, in a run of the team, or in a task

@@ -103,13 +103,6 @@ impl RunContext {
         }
     }
 
-    /// The recorded name of the next operation of this context, if any.
-    pub(crate) fn recorded_next(&self) -> Option<String> {
-        let machine = self.leg.machine();
-        let call = machine.recorded(self.next_id());
-        call.map(|call| call.identity.name().to_owned())
-    }
-
     /// The id of the operation that is asked for next.
     pub(crate) fn next_id(&self) -> OperationId {
         self.id(self.lane.next.load(Ordering::Relaxed))

@@ -230,20 +230,13 @@ impl JournalWriter {
     /// Takes note in the index that the next entry asks something.
     pub(crate) fn asks(&mut self, op: OperationId) {
         let entry = self.next;
-        self.change_row(|row| {
-            let asks = row.asks.iter_mut();
-            asks.for_each(|asks| asks.push((op, entry)));
-        });
+        self.change_row(|row| row.asks.push((op, entry)));
     }
 
     /// Takes note in the index that this operation asks nothing any more.
     pub(crate) fn asks_no_more(&mut self, op: OperationId) {
-        let mut asks = self.row.asks.iter().flatten();
-        if asks.any(|(asked, _)| *asked == op) {
-            self.change_row(|row| {
-                let asks = row.asks.iter_mut();
-                asks.for_each(|asks| asks.retain(|(asked, _)| *asked != op));
-            });
+        if self.row.asks.iter().any(|(asked, _)| *asked == op) {
+            self.change_row(|row| row.asks.retain(|(asked, _)| *asked != op));
         }
     }
 

@@ -156,11 +156,10 @@ impl Ledger {
         &mut self,
         resource: Resource,
         used: u64,
-        bound: Option<u64>,
+        bound: u64,
         at: &[u8],
     ) -> Vec<u8> {
-        let bound = bound.filter(|bound| *bound > 0);
-        let reached = |percent: &u8| bound.is_some_and(|bound| used >= share_of(bound, *percent));
+        let reached = |percent: &u8| bound > 0 && used >= share_of(bound, *percent);
         let mut due: Vec<u8> = at.iter().copied().filter(reached).collect();
         due.retain(|percent| self.warned.insert((resource, *percent)));
         due

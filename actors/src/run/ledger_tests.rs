@@ -92,15 +92,13 @@ fn a_warning_is_given_once_for_each_share() {
     let mut warnings = |resource, used, bound| ledger.warnings(resource, used, bound, &[50, 90]);
     let none = Vec::<u8>::new();
     let tokens = Resource::Tokens;
-    assert_eq!(warnings(tokens, 499, Some(1000)), none);
-    assert_eq!(warnings(tokens, 500, Some(1000)), [50]);
-    assert_eq!(warnings(tokens, 500, Some(1000)), none);
+    assert_eq!(warnings(tokens, 499, 1000), none);
+    assert_eq!(warnings(tokens, 500, 1000), [50]);
+    assert_eq!(warnings(tokens, 500, 1000), none);
     let calls = Resource::ModelCalls;
-    assert_eq!(warnings(calls, 9, Some(10)), [50, 90]);
-    for bound in [None, Some(0)] {
-        assert_eq!(warnings(Resource::Entries, u64::MAX, bound), none);
-    }
-    let shares_of_five = [2, 3, 4, 5].map(|used| warnings(Resource::Cost, used, Some(5)));
+    assert_eq!(warnings(calls, 9, 10), [50, 90]);
+    assert_eq!(warnings(Resource::Entries, u64::MAX, 0), none);
+    let shares_of_five = [2, 3, 4, 5].map(|used| warnings(Resource::Cost, used, 5));
     assert_eq!(shares_of_five, [vec![], vec![50], vec![], vec![90]]);
 }
 

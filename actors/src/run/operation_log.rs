@@ -1,16 +1,10 @@
 //! Which operation of a run was asked for by whom, and what is open, as the run's journal tells.
 
-use super::read_result;
-use crate::vocabulary::{
-    AskedBy, Begun, CAUSES_ARE_RECORDED, Entry, Family, OperationError, OperationId, ToolCall,
-    ToolResult,
-};
+use crate::vocabulary::{AskedBy, Begun, Entry, Family, OperationError, OperationId, ToolCall};
 
 /// The operations of one run, as its entries tell of them so far. It holds what is open, and forgets what has ended.
 #[derive(Debug, Default)]
 pub(crate) struct OperationLog {
-    /// The format in which the run is written.
-    format: u32,
     asks: Vec<(OperationId, u64)>,
     /// The model calls that are suspended or wait for their provider.
     suspended: Vec<OperationId>,
@@ -46,8 +40,6 @@ impl OperationLog {
     /// Takes note of the run's entry of this sequence number, in their order. Returns the call of a model to which the entry belongs, if any.
     pub(crate) fn add(&mut self, sequence: u64, entry: &Entry) -> Option<AskedBy> {
         match entry {
-            Entry::RunStarted(start) => self.format = start.format,
-            Entry::Activated { format, .. } => self.format = self.format.max(*format),
             Entry::Started {
                 op,
                 begun: Begun::Question(_),
@@ -69,15 +61,11 @@ impl OperationLog {
             }
             _ => {}
         }
-        let recorded = match entry {
+        match entry {
             Entry::Started { asked_by, .. }
             | Entry::Completed { asked_by, .. }
             | Entry::CallAnswered { asked_by, .. } => *asked_by,
             _ => None,
-        };
-        match self.format >= CAUSES_ARE_RECORDED {
-            true => recorded,
-            false => recorded.or_else(|| self.named(entry)),
         }
     }
 
@@ -114,26 +102,5 @@ impl OperationLog {
         let mut steps = self.steps.iter_mut();
         let step = steps.find(|step| step.model == asked_by.model)?;
         step.calls.get_mut(asked_by.index as usize)
-    }
-
-    /// The latest call without a result that has the id which this result names: journals of older formats name no
-    /// causes.
-    fn named(&mut self, entry: &Entry) -> Option<AskedBy> {
-        let id = match entry {
-            Entry::CallAnswered { result, .. } => result.call_id.clone(),
-            Entry::Completed { kind, result, .. } if Family::of(kind) == Family::Tool => {
-                read_result::<ToolResult>(result)?.call_id
-            }
-            _ => return None,
-        };
-        let is_it = |open: &OpenCall| !open.is_answered && open.call.id == id;
-        self.steps.iter_mut().rev().find_map(|step| {
-            let index = step.calls.iter().position(is_it)?;
-            step.calls[index].is_answered = true;
-            Some(AskedBy {
-                model: step.model,
-                index: u32::try_from(index).ok()?,
-            })
-        })
     }
 }

@@ -255,7 +255,7 @@ pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
         wake_at: None,
         started_at: start.at,
         updated_at: start.at,
-        asks: Some(Vec::new()),
+        asks: Vec::new(),
     }
 }
 

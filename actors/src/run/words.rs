@@ -9,7 +9,7 @@ use super::{
     leg::{Books, Leg},
     waiting_words::{Said, WaitingWords},
 };
-use crate::vocabulary::{Entry, Message, ModelResponse, OperationId, WORDS_COME_FIRST};
+use crate::vocabulary::{Entry, Message, ModelResponse, OperationId};
 
 /// The words to the function, by the lane that heard them and the place among those at which the
 /// lane listened.
@@ -73,11 +73,7 @@ impl Leg {
         if machine.end.is_some() || words.deaf.contains(&next.lane) {
             return Vec::new();
         }
-        let mut heard = Vec::new();
-        // In older journals these messages came with the next answer.
-        if self.start.format >= WORDS_COME_FIRST {
-            heard.append(&mut words.unheard);
-        }
+        let mut heard = std::mem::take(&mut words.unheard);
         let is_past = machine.is_past();
         match words.recorded.remove(&(next.lane, place)) {
             Some(recorded) => heard.extend(recorded),

@@ -81,52 +81,6 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// A budget as journals and digests have it: with its wall time in milliseconds.
-pub(crate) mod recorded_budget {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::{Budget, Resource};
-
-    #[derive(Default, Serialize, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
-    struct Bounds {
-        model_calls: Option<u64>,
-        tool_calls: Option<u64>,
-        tokens: Option<u64>,
-        input_tokens: Option<u64>,
-        output_tokens: Option<u64>,
-        cost_micros: Option<u64>,
-        wall_time_ms: Option<u64>,
-    }
-
-    pub(crate) fn serialize<S: Serializer>(budget: &Budget, to: S) -> Result<S::Ok, S::Error> {
-        Bounds {
-            model_calls: budget.model_calls,
-            tool_calls: budget.tool_calls,
-            tokens: budget.tokens,
-            input_tokens: budget.input_tokens,
-            output_tokens: budget.output_tokens,
-            cost_micros: budget.cost_micros,
-            wall_time_ms: budget.bound(Resource::WallTime),
-        }
-        .serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Budget, D::Error> {
-        let bounds = Bounds::deserialize(from)?;
-        Ok(Budget::from_bounds(|resource| match resource {
-            Resource::ModelCalls => bounds.model_calls,
-            Resource::ToolCalls => bounds.tool_calls,
-            Resource::Tokens => bounds.tokens,
-            Resource::InputTokens => bounds.input_tokens,
-            Resource::OutputTokens => bounds.output_tokens,
-            Resource::Cost => bounds.cost_micros,
-            Resource::WallTime => bounds.wall_time_ms,
-            Resource::Entries => None,
-        }))
-    }
-}
-
 /// One of the things that a budget bounds.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,

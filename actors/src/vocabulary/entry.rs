@@ -8,7 +8,7 @@ use serde_json::{Value, value::RawValue};
 use super::{
     AgentError, Answer, AskedBy, Budget, CallDigest, CallReport, Changed, Digest, FORMAT, Forked,
     Message, OperationId, Outcome, ParentPolicy, Question, Resource, Retry, RunId, SessionId,
-    Spent, StopReason, ToolDefinition, ToolResult, charge, format, recorded_budget,
+    Spent, StopReason, ToolDefinition, ToolResult, charge,
 };
 
 /// One line of a journal. The truth about a run is the sequence of its entries.
@@ -137,7 +137,6 @@ pub enum Entry {
         op: OperationId,
         /// The part of the budget that is reserved for the child. When the child has ended, the part that it did not consume is returned; a
         /// child that outlives its parent keeps the whole.
-        #[serde(with = "recorded_budget")]
         budget: Budget,
         /// The fate of the child when this run ends first.
         when_parent_ends: ParentPolicy,
@@ -157,12 +156,10 @@ pub enum Entry {
         resource: Resource,
         /// The used share, in percent.
         percent: u8,
-        /// The used amount, in the unit of the bound; absent in journals up to format 4.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        used: Option<u64>,
+        /// The used amount, in the unit of the bound.
+        used: u64,
         /// The bound.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        bound: Option<u64>,
+        bound: u64,
     },
     /// The function emitted an event for observers.
     Emitted {
@@ -194,10 +191,8 @@ pub enum Entry {
         /// The owner's epoch.
         epoch: u64,
         /// The format in which the new owner writes.
-        #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
         format: u32,
-        /// The process that took it over: a number that it drew when it started. Absent in journals up to format 5.
-        #[serde(default)]
+        /// The process that took it over: a number that it drew when it started.
         process: u32,
         /// How many processes in a row took it over before, and ended with it under way while it recorded nothing.
         #[serde(default)]
@@ -215,7 +210,6 @@ pub enum Entry {
     },
     /// A message is quarantined: the function had received it and crashed on it again and again, or it does not have the
     /// form that the function receives. `receive` waits as if it had never come.
-    #[serde(alias = "set_aside")]
     Quarantined {
         /// The operation that received it, or would have.
         op: OperationId,
@@ -266,7 +260,6 @@ pub enum Entry {
     },
     /// From here on the session is a branch; the entries before are another session's (in the
     /// session's journal).
-    #[serde(alias = "session_branched")]
     SessionForked {
         /// The other session.
         from: SessionId,
@@ -277,7 +270,6 @@ pub enum Entry {
         owner: Option<String>,
     },
     /// A turn's run is parked because it crashed, and the session continues without it (in the session's journal).
-    #[serde(alias = "turn_set_aside")]
     TurnQuarantined {
         /// The run.
         run: RunId,
@@ -322,7 +314,7 @@ impl Entry {
 #[non_exhaustive]
 pub struct RunStart {
     /// The format of the journal.
-    #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
+    #[serde(default)]
     pub format: u32,
     /// The team.
     pub team: String,
@@ -346,7 +338,6 @@ pub struct RunStart {
     /// Agents from the root's to this one.
     pub path: Vec<String>,
     /// The bounds of this run and its children.
-    #[serde(with = "recorded_budget")]
     pub budget: Budget,
     /// The consumption in the journals that this one continues.
     #[serde(default, with = "charge", skip_serializing_if = "charge::is_nothing")]
@@ -530,7 +521,7 @@ impl RunEnd {
 #[non_exhaustive]
 pub struct SessionTurn {
     /// The format of the journal from here on.
-    #[serde(default = "format::first", skip_serializing_if = "format::is_first")]
+    #[serde(default)]
     pub format: u32,
     /// The caller's id of the turn.
     pub turn: String,

@@ -285,10 +285,10 @@ pub enum Event {
         resource: Resource,
         /// The share at which the warning was due, in percent; at least this much is used.
         percent: u32,
-        /// The used amount, in the unit of the bound; `None` in journals up to format 4.
-        used: Option<u64>,
+        /// The used amount, in the unit of the bound.
+        used: u64,
         /// The bound.
-        bound: Option<u64>,
+        bound: u64,
     },
     /// A run ended. The last event of a stream is the root's.
     RunEnded {
@@ -535,7 +535,7 @@ mod wire {
         } = "message_quarantined",
         Cancelling { reason: String } = "cancelling",
         BudgetWarning {
-            resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>,
+            resource: Resource, percent: u32, used: u64, bound: u64,
         } = "budget_warning",
         RunEnded { end: RunResult, spent: Spent } = "run_ended",
     }

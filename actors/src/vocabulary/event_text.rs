@@ -220,11 +220,8 @@ impl fmt::Display for Call<'_> {
     }
 }
 
-/// The used part of a bound, in the bound's unit where the journal has it.
-fn budget_use(resource: Resource, percent: u32, used: Option<u64>, bound: Option<u64>) -> String {
-    let (Some(used), Some(bound)) = (used, bound) else {
-        return format!("has used at least {percent}% of its {resource}");
-    };
+/// The used part of a bound, in the bound's unit.
+fn budget_use(resource: Resource, percent: u32, used: u64, bound: u64) -> String {
     let of = |scale: f64, unit: &str| {
         let (used, bound) = (used as f64 / scale, bound as f64 / scale);
         format!("has used {used}{unit} of its {bound}{unit} of {resource}")

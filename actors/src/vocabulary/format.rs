@@ -7,26 +7,8 @@
 /// over, a session with each turn. A journal of a later format, or with something unknown in it, is left alone:
 /// [`StoreError::Newer`](crate::contract::StoreError::Newer).
 ///
-/// In format 9 a run may record what a run below it heard ([`Entry::HEARD_BELOW`](super::Entry::HEARD_BELOW), and an item of
-/// the mailbox as the turn of [`TurnHeard`](super::Entry::TurnHeard)), and a model call may wait for its answer as a tool
-/// does ([`Begun::Ticket`](super::Begun::Ticket)), or for its provider ([`Begun::Retry`](super::Begun::Retry)).
-pub const FORMAT: u32 = 9;
+/// Format 10 is the first that is promised to be read from now on.
+pub const FORMAT: u32 = 10;
 
 /// The first format of which runs are read. Earlier ones were never promised to be.
-pub(crate) const OLDEST: u32 = 6;
-
-/// From this format on, what people said to a run is heard before its next model request.
-pub(crate) const WORDS_COME_FIRST: u32 = 7;
-
-/// From this format on, operations and answers to calls name the call of the model that asked for them.
-pub(crate) const CAUSES_ARE_RECORDED: u32 = 8;
-
-/// The format of entries that name none.
-pub(super) fn first() -> u32 {
-    1
-}
-
-/// Whether an entry need not name its format.
-pub(super) fn is_first(format: &u32) -> bool {
-    *format == first()
-}
+pub(crate) const OLDEST: u32 = 10;

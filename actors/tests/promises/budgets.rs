@@ -342,7 +342,7 @@ async fn observers_are_warned_once_at_each_share_also_over_a_crash() {
     let run = system.run(run);
     assert_eq!(text(&run).await, "done");
     let events = run.events().recorded().so_far().await.unwrap();
-    let warned: Vec<(Resource, u32, Option<u64>, Option<u64>)> = events
+    let warned: Vec<(Resource, u32, u64, u64)> = events
         .iter()
         .filter_map(|record| match record.event {
             Event::BudgetWarning {
@@ -356,10 +356,9 @@ async fn observers_are_warned_once_at_each_share_also_over_a_crash() {
         .collect();
     let calls = Resource::ModelCalls;
     // What is used stands beside the share at which it was told.
-    let ten = Some(10);
     assert_eq!(
         warned,
-        [(calls, 50, Some(5), ten), (calls, 90, Some(9), ten)]
+        [(calls, 50, 5, 10), (calls, 90, 9, 10)]
     );
     let lines: Vec<String> = events
         .iter()

@@ -161,7 +161,7 @@ async fn a_run_that_nears_its_bound_of_entries_is_warned_once_at_each_share_also
                 used,
                 bound,
             } => {
-                assert_eq!((*used, *bound), (Some(place as u64), Some(50)));
+                assert_eq!((*used, *bound), (place as u64, 50));
                 Some((place, *percent))
             }
             _ => None,

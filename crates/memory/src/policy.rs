@@ -251,15 +251,7 @@ impl MemoryPolicy {
             let is_partial = !ended.is_error && !ended.text.trim().is_empty();
             let failed = self.errors.len() as f64 / self.acts.len().max(1) as f64;
             let quality = quality(succeeded, cx.steps(), 1.0 - failed, self.errors.is_empty());
-            let helped = match helped(succeeded, is_partial, quality) {
-                // Runs that began before partial work was told from failed work go on as they began.
-                None => match cx.version("partial_work", 1).await? {
-                    0 => Some(false),
-                    _ => None,
-                },
-                helped => helped,
-            };
-            if let Some(helped) = helped {
+            if let Some(helped) = helped(succeeded, is_partial, quality) {
                 self.credit(cx, helped).await?;
             }
         }

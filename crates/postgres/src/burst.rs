@@ -109,7 +109,7 @@ pub(crate) async fn write(
                 column(&runs, |run| run.row.updated_at.0.cast_signed()),
                 column(&runs, |run| run.row.owner.as_deref().map(stored)),
                 column(&runs, |run| i64::from(run.row.version)),
-                column(&runs, |run| run.asks.as_deref()),
+                column(&runs, |run| Some(run.asks.as_str())),
                 column(&runs, |run| run.row.first.map(|first| first.to_string())),
             ],
         );
@@ -196,14 +196,13 @@ struct RunTexts<'r> {
     row: &'r RunRow,
     ids: [Option<String>; 3],
     path: String,
-    asks: Option<String>,
+    asks: String,
 }
 
 impl<'r> RunTexts<'r> {
     fn of(row: &'r RunRow) -> Self {
         let path = serde_json::Value::from(row.path.clone()).to_string();
-        let asks = row.asks.as_ref();
-        let asks = asks.map(|asks| serde_json::json!(asks).to_string());
+        let asks = serde_json::json!(row.asks).to_string();
         Self {
             row,
             ids: [Some(row.run), Some(row.root), row.parent].map(|id| id.map(|id| id.to_string())),

@@ -92,8 +92,9 @@ pub(crate) fn run(row: &Row) -> Result<RunRow, Fault> {
     found.owner = owner.map(text::read);
     found.version = u32::try_from(row.try_get::<_, i64>(14)?).map_err(|_| odd("version"))?;
     let asks: Option<&str> = row.try_get(15)?;
-    let asks = asks.map(serde_json::from_str).transpose();
-    found.asks = asks.map_err(|_| odd("list of questions"))?;
+    // A program of before the column wrote none.
+    let asks = asks.unwrap_or("[]");
+    found.asks = serde_json::from_str(asks).map_err(|_| odd("list of questions"))?;
     Ok(found)
 }
 

@@ -155,15 +155,13 @@ pub(super) fn write_run(connection: &Connection, run: &RunRow) -> Result<(), Fau
     for (column, time) in times.iter().enumerate() {
         statement.raw_bind_parameter(column + 11, time)?;
     }
-    let asks = run.asks.as_ref().map(serde_json::to_string);
-    let asks = asks
-        .transpose()
+    let asks = serde_json::to_string(&run.asks)
         .map_err(|error| Fault::Damaged(format!("what run {} asks: {error}", run.run)))?;
     let begun_as = run.first.map(|first| first.to_string());
     let later = Later {
         owner: run.owner.as_deref(),
         version: run.version,
-        asks: asks.as_deref(),
+        asks: Some(&asks),
         begun_as: begun_as.as_deref(),
     };
     statement.raw_bind_parameter(14, run_check(&texts, &times, later).done())?;
@@ -242,10 +240,9 @@ pub(super) fn read_run(row: &Row<'_>) -> Result<RunRow, Fault> {
         .ok_or_else(|| odd("status"))?;
     found.title = owned(texts[9])?;
     (found.owner, found.version) = (later.owner.map(str::to_owned), later.version);
-    found.asks = match later.asks {
-        Some(asks) => Some(serde_json::from_str(asks).map_err(|_| odd("list of questions"))?),
-        None => None,
-    };
+    // A program of before the column wrote none.
+    let asks = later.asks.unwrap_or("[]");
+    found.asks = serde_json::from_str(asks).map_err(|_| odd("list of questions"))?;
     found.wake_at = time(times[0]);
     found.started_at = time(times[1]).unwrap_or_default();
     found.updated_at = time(times[2]).unwrap_or_default();

@@ -462,11 +462,7 @@ fn report(plan: &TaskPlan, ends: &[Option<TaskEnd>], analysis: &str) -> String {
 
 impl Behavior for Orchestrator {
     async fn run(&self, cx: RunContext) -> Result<Outcome, AgentError> {
-        let (mut analysis, plan) = self.planned(&cx).await?;
-        // Runs that began before the analysis was used go on without it.
-        if !analysis.is_empty() && cx.version("plan_analysis", 1).await? == 0 {
-            analysis.clear();
-        }
+        let (analysis, plan) = self.planned(&cx).await?;
         let mut told = json!({ "tasks": plan.tasks() });
         if !analysis.is_empty() {
             told["analysis"] = analysis.clone().into();

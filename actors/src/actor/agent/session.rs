@@ -409,14 +409,9 @@ impl AgentState {
         if checkpoint_is_due(kept.load(Ordering::Acquire), fold.entries)
             && let Some(bytes) = encode_checkpoint(fold)
         {
-            let (entries, messages) = (fold.entries, fold.transcript.messages());
+            let entries = fold.entries;
             self.loads.spawn(async move {
-                let put = async {
-                    store.keep_files(&id, &messages).await?;
-                    store
-                        .put_checkpoint(SessionId::clone(&id), Some(bytes))
-                        .await
-                };
+                let put = store.put_checkpoint(SessionId::clone(&id), Some(bytes));
                 match put.await {
                     Ok(()) => kept.store(entries, Ordering::Release),
                     Err(error) => tracing::debug!(%error, "the checkpoint was not kept"),

@@ -112,14 +112,10 @@ impl Shared {
         run: RunId,
         place: Option<Place>,
     ) -> Result<(), StoreError> {
-        let row = self.services.current(run).await?;
-        let moved = self.services.readdress(run, row.as_ref()).await;
-        let root = match row {
-            Some(row) => self.open_root_of(row).await?,
-            None => None,
+        let Some(row) = self.services.current(run).await? else {
+            return Ok(());
         };
-        moved?;
-        let Some(root) = root else {
+        let Some(root) = self.open_root_of(row).await? else {
             return Ok(());
         };
         if self.is_out_of_reach(&root).await? {

@@ -13,7 +13,7 @@ use crate::{
         shared::{Shared, TeamEntry},
     },
     contract::{Batch, Expected, StateWrite, StoreError},
-    definition::{DefinitionError, Missed, Schedule, in_seconds},
+    definition::{DefinitionError, Missed, Schedule},
     session::Turn,
     vocabulary::Timestamp,
 };
@@ -164,13 +164,9 @@ impl Shared {
     /// All records. A record that cannot be decoded is left alone: a later version wrote it.
     async fn kept(&self) -> Result<Vec<Record>, StoreError> {
         let values = self.services.store.scope(SCOPE.to_owned()).await?;
-        let read = |mut value| {
-            in_seconds(&mut value);
-            serde_json::from_value::<StoredSchedule>(value).ok()
-        };
         let records = values.into_iter();
         let records = records.filter_map(|(key, found)| {
-            let kept = read(found.value)?;
+            let kept = serde_json::from_value::<StoredSchedule>(found.value).ok()?;
             Some((key, kept, found.version))
         });
         Ok(records.collect())

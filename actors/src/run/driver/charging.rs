@@ -21,8 +21,10 @@ impl Driver {
 
     /// Warns of the shares of a bound that are used up by now.
     fn warn(&mut self, resource: Resource, used: u64, bound: Option<u64>) {
+        let Some(bound) = bound else {
+            return;
+        };
         for percent in self.ledger.warnings(resource, used, bound, &self.warn_at) {
-            let used = Some(used);
             self.journal.append(Entry::BudgetWarned {
                 resource,
                 percent,

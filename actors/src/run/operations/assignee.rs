@@ -1,9 +1,9 @@
 use std::sync::Arc;
 
 use crate::{
-    definition::{self, AgentSpec, ContextSpec, Pinned},
+    definition::{AgentSpec, ContextSpec, Pinned},
     run::OperationContext,
-    vocabulary::{Begun, Digest, ErrorKind, OperationError},
+    vocabulary::{Begun, Digest, ErrorKind, OperationError, canonical},
 };
 
 /// A definition as it is stored, under its content hash.
@@ -57,7 +57,7 @@ impl Assignee {
     pub(super) fn identity(&self) -> Vec<u8> {
         match self {
             Self::Named(name) => name.as_bytes().to_vec(),
-            Self::Made(agent) | Self::MadeByModel(agent) => definition::identity(agent),
+            Self::Made(agent) | Self::MadeByModel(agent) => canonical::to_vec(&**agent),
         }
     }
 

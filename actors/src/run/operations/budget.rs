@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     run::{Begin, Composed, Operation, OperationContext, Performing, RunContext},
-    vocabulary::{Amounts, Budget, Digest, Outcome, Resource, Spent, Timestamp, recorded_budget},
+    vocabulary::{Amounts, Budget, Digest, Outcome, Resource, Spent, Timestamp},
 };
 
 /// The budget of the run, its consumption, and the time at which it must end.
@@ -10,7 +10,6 @@ use crate::{
 #[non_exhaustive]
 pub struct Allowance {
     /// The bounds.
-    #[serde(with = "recorded_budget")]
     pub budget: Budget,
     /// The consumption, children that have ended included.
     pub spent: Spent,

@@ -10,7 +10,7 @@ use crate::{
     safety,
     vocabulary::{
         AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, OperationId,
-        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical, recorded_budget,
+        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical,
     },
 };
 
@@ -63,11 +63,7 @@ pub struct Delegated {
 
 /// The terms of a task, as digests have them.
 #[derive(Default, PartialEq, serde::Serialize)]
-struct Terms(
-    #[serde(serialize_with = "recorded_budget::serialize")] Budget,
-    Option<u8>,
-    ParentPolicy,
-);
+struct Terms(Budget, Option<u8>, ParentPolicy);
 
 impl Delegate {
     fn digest(&self) -> Digest {

@@ -273,10 +273,7 @@ impl Keeper {
         });
         let mut result = told(call, end)?;
         let was_given_again = self.was_given_again.load(Ordering::Relaxed);
-        let is_more = output.is_some() || was_given_again;
-        // Runs that began before this was kept go on without it.
-        let is_kept = is_more && self.cx.version("made_outputs", 1).await? == 1;
-        if is_kept && was_given_again && status == MadeStatus::Success {
+        if was_given_again && status == MadeStatus::Success {
             status = MadeStatus::VerifiedCorrected;
         }
         if status == MadeStatus::NoToolUsed {
@@ -285,7 +282,7 @@ impl Keeper {
         let kept = MadeResult {
             status,
             result: result.text.chars().take(KEPT).collect(),
-            output: output.filter(|_| is_kept),
+            output,
         };
         let key = format!("agent:{}", self.name);
         match self.cx.memory().set(key, &kept).await {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Decision, Scope, state::Place};
+use super::{Decision, Scope};
 use crate::{
     run::RunContext,
     safety,
@@ -13,8 +13,6 @@ use crate::{
 const REMEMBERED: usize = 64;
 /// The prefix of the keys of remembered decisions. Only the engine writes such keys.
 const KEY: &str = "approval:";
-/// The former prefix. Tools could write such keys too, so their values count no more.
-const FORMER_KEY: &str = "approval/";
 /// How many characters of a pattern are shown.
 const SHOWN: usize = 200;
 
@@ -67,14 +65,8 @@ impl RunContext {
         state.update(key, change).await.map(drop)
     }
 
-    /// The key under which decisions about a tool are kept. An operation that an older version
-    /// recorded under the former key replays with that key.
+    /// The key under which decisions about a tool are kept.
     fn key_of_grants(&self, call: &ToolCall, definition: &ToolDefinition) -> String {
-        let former = format!("{FORMER_KEY}{}", call.name);
-        let recorded = Place::of(self.start(), &Scope::Session).recorded(&former);
-        if self.recorded_next().is_some_and(|name| name == recorded) {
-            return former;
-        }
         let key = format!("{KEY}{}", call.name);
         // A tool of a server is decided about as the server describes it: another server's tool of this name, and what
         // this one changes later, are asked about again.

@@ -141,9 +141,7 @@ impl RunContext {
         let spec = self.leg().pinned.team.find(&agent);
         // The delegation itself checks a task for an agent that has an input type.
         let is_typed = spec.is_some_and(|spec| spec.input.is_some());
-        // A value that an earlier version let through is recorded, and stays.
         if !is_typed
-            && self.recorded_next().is_none()
             && let Some(offered) = self.tools_offered().get(&call.name)
             && let Err(fault) = fits(offered, &call.arguments)
         {

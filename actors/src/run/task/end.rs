@@ -100,7 +100,7 @@ impl Carrier {
         let status = RunStatus::of(&how);
         self.driver.journal.append(how.clone());
         self.driver.journal.change_row(|row| {
-            (row.status, row.wake_at, row.asks) = (status, None, Some(Vec::new()));
+            (row.status, row.wake_at, row.asks) = (status, None, Vec::new());
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
         let mut turn = TurnEnd::new(self.run, &*leg.agent.name, messages);
@@ -202,7 +202,7 @@ impl Carrier {
         self.driver.journal.append(Entry::RunEnded(Box::new(end)));
         self.driver.journal.change_row(|row| {
             (row.status, row.wake_at) = (RunStatus::Continued, None);
-            row.asks = Some(Vec::new());
+            row.asks = Vec::new();
         });
         let mut batch = self.driver.journal.take().unwrap_or_default();
         let heard = std::mem::take(&mut self.driver.heard);

@@ -37,7 +37,7 @@ pub(super) async fn rows(place: &impl Place) -> Checked {
     for (before, status) in statuses.into_iter().enumerate() {
         full.status = status;
         full.wake_at = None;
-        full.asks = (before > 0).then(|| vec![(OperationId::default(), before as u64)]);
+        full.asks = vec![(OperationId::default(), before as u64); before.min(1)];
         full.updated_at = Timestamp(full.updated_at.0 + 1);
         let append = Append::new(run(1), before as u64 + 1, 1, lines(&["b"]));
         commit(&store, Batch::of(append.row(full.clone()))).await?;
