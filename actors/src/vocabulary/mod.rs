@@ -52,8 +52,8 @@ mod words;
 
 pub use artifact::{Artifact, ArtifactInfo};
 pub use attached::{FileError, check_link};
-pub use budget::{Amounts, Budget, Resource, Spent};
 pub(crate) use budget::charge;
+pub use budget::{Amounts, Budget, Resource, Spent};
 pub use call_report::{AnsweredBy, ApprovalDecision, Approved, CallReport};
 pub use cause::{AskedBy, Cause};
 pub use changed::Changed;

@@ -356,10 +356,7 @@ async fn observers_are_warned_once_at_each_share_also_over_a_crash() {
         .collect();
     let calls = Resource::ModelCalls;
     // What is used stands beside the share at which it was told.
-    assert_eq!(
-        warned,
-        [(calls, 50, 5, 10), (calls, 90, 9, 10)]
-    );
+    assert_eq!(warned, [(calls, 50, 5, 10), (calls, 90, 9, 10)]);
     let lines: Vec<String> = events
         .iter()
         .map(|record| record.event.to_string())
