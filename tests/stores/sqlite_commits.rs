@@ -8,7 +8,7 @@ use ghostlight_actors::{
     contract::{
         Append, Batch, DynStore, Expected, ItemBody, MailboxItem, RunRow, StateWrite, StoreError,
     },
-    vocabulary::{Digest, Timestamp},
+    vocabulary::{Digest, Message, Timestamp},
 };
 
 use crate::{appending, commit, folder::Folder, lines, making, run, texts};
@@ -69,7 +69,8 @@ async fn each_change_alone_is_a_commit() {
         assert_eq!(now, before + 1, "{what}");
         before = now;
     };
-    let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
+    let item =
+        |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Steer(Message::user("note")));
     store.post(run(1).into(), item("a")).await.unwrap();
     is_next("a post");
     store.claim(run(1).into(), false).await.unwrap();

@@ -10,7 +10,7 @@ use ghostlight_actors::{
     contract::{
         Append, Batch, DynStore, Expected, ItemBody, MailboxItem, RunFilter, StateWrite, StoreError,
     },
-    vocabulary::{Digest, SessionId, Timestamp},
+    vocabulary::{Digest, Message, SessionId, Timestamp},
 };
 
 use crate::{appending, commit, folder::Folder, lines, making, run};
@@ -44,7 +44,7 @@ pub(crate) async fn fill(store: &SqliteStore) {
     let append = Append::new(session(), 0, epoch, lines(&["turn"]));
     commit(store, Batch::of(append)).await.unwrap();
     for id in ["taken", "left"] {
-        let item = MailboxItem::new(id, Timestamp(7), ItemBody::Retry);
+        let item = MailboxItem::new(id, Timestamp(7), ItemBody::Steer(Message::user("note")));
         store.post(run(1).into(), item).await.unwrap();
     }
     let mut batch = appending(1, 2, &["third"]);

@@ -9,7 +9,7 @@ use std::{
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     contract::{Append, Batch, DynStore, ItemBody, MailboxItem, StoreError},
-    vocabulary::Timestamp,
+    vocabulary::{Message, Timestamp},
 };
 
 use crate::{appending, commit, folder::Folder, lines, making, run, texts};
@@ -122,7 +122,11 @@ async fn obey(store: &Path) {
                     .map(drop)
             }
             "post" => {
-                let item = MailboxItem::new("from outside", Timestamp(1), ItemBody::Retry);
+                let item = MailboxItem::new(
+                    "from outside",
+                    Timestamp(1),
+                    ItemBody::Steer(Message::user("note")),
+                );
                 store.post(run(1).into(), item).await.map(drop)
             }
             "read" => texts(&store, 1).await.map(drop),

@@ -8,7 +8,7 @@ use super::{
     Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, StoreError,
     StoreHandle,
 };
-use crate::vocabulary::{Digest, JournalId, RunId, Timestamp};
+use crate::vocabulary::{Digest, JournalId, Message, RunId, Timestamp};
 
 /// The scope and key of the value that marks an unfinished copy.
 const MARK: (&str, &str) = ("copy", "unfinished");
@@ -311,7 +311,8 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                 let item = waiting.get_mut(mailbox).and_then(|items| items.remove(id));
                 let item = item.unwrap_or_else(|| {
                     taken.push((mailbox.clone(), id.clone()));
-                    MailboxItem::new(id.clone(), Timestamp::default(), ItemBody::Retry)
+                    let body = ItemBody::Steer(Message::user(""));
+                    MailboxItem::new(id.clone(), Timestamp::default(), body)
                 });
                 self.batch.posts.push((mailbox.clone(), item));
             }

@@ -99,8 +99,6 @@ pub enum ItemBody {
         /// The operation.
         operation: OperationId,
     },
-    /// A parked run is to be tried again.
-    Retry,
 }
 
 /// A turn for a session that another process owns.

@@ -10,7 +10,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     session::Turn,
     testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
-    vocabulary::{Effect, Outcome, RunId, Scope, SessionId, Timestamp},
+    vocabulary::{Effect, Message, Outcome, RunId, Scope, SessionId, Timestamp},
 };
 use proptest::prelude::*;
 use serde_json::{json, value::to_raw_value};
@@ -247,7 +247,11 @@ async fn fill(
                 .push(Append::new(run, 0, 1, lines(entries + 1)).row(row));
         }
         for item in 0..items {
-            let item = MailboxItem::new(item.to_string(), Timestamp(1), ItemBody::Retry);
+            let item = MailboxItem::new(
+                item.to_string(),
+                Timestamp(1),
+                ItemBody::Steer(Message::user("note")),
+            );
             batch.posts.push((root.into(), item));
         }
     }

@@ -40,10 +40,6 @@ impl Driver {
                     }
                     ItemBody::Steer(message) => (None, message),
                     ItemBody::SteeringTurn { turn, message, .. } => (Some(turn), message),
-                    ItemBody::Retry => {
-                        self.journal.acknowledge(item.id);
-                        continue;
-                    }
                     body => {
                         leg.machine().arrived(item.id, body);
                         continue;

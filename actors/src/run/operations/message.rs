@@ -37,10 +37,7 @@ pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
         | ItemBody::ForwardedTurnEnded { .. }
         | ItemBody::CancelCall { .. } => false,
         ItemBody::Message { name, .. } => !is_of_topic(name),
-        ItemBody::Steer(_)
-        | ItemBody::SteeringTurn { .. }
-        | ItemBody::Cancel { .. }
-        | ItemBody::Retry => true,
+        ItemBody::Steer(_) | ItemBody::SteeringTurn { .. } | ItemBody::Cancel { .. } => true,
     }
 }
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{
-    Checked, Found, Place, appending, commit, deletion, ensure, lines, making, refused, row, run,
-    same, session, texts,
+    Checked, Found, Place, appending, commit, deletion, ensure, item, lines, making, refused, row,
+    run, same, session, texts,
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, Expiry, Index, ItemBody, Journals, Line, MailboxItem, Mailboxes,
-        RunRow, RunStatus, State, StateWrite, Store, StoreError, artifact_scopes,
+        Append, Batch, Expected, Expiry, Index, Journals, Line, Mailboxes, RunRow, RunStatus,
+        State, StateWrite, Store, StoreError, artifact_scopes,
     },
     run::operations::artifact_writes,
     vocabulary::{ArtifactInfo, Digest, Entry, Message, RunStart, Timestamp},
@@ -54,7 +54,7 @@ async fn plant(store: &impl Store) -> Checked {
     }
     commit(store, both).await?;
     for number in [1, 2, 4] {
-        let item = MailboxItem::new("i", Timestamp(1), ItemBody::Retry);
+        let item = item("i", 1);
         store.post(run(number).into(), item).await?;
     }
     Ok(())
@@ -62,7 +62,7 @@ async fn plant(store: &impl Store) -> Checked {
 
 pub(super) async fn marks(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    let note = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
+    let note = |id: &str| item(id, 1);
     let open = of_tree(9, 9, RunStatus::Running);
     commit(&store, making(open, &["a"])).await?;
     for number in 1..=3 {
@@ -92,7 +92,6 @@ pub(super) async fn marks(place: &impl Place) -> Checked {
 /// Runs 1, 2 and 3 are one run in three journals, of which the last has ended.
 pub(super) async fn going_on(place: &impl Place) -> Checked {
     let store = place.open().await?;
-    let note = |id: &str, at: u64| MailboxItem::new(id, Timestamp(at), ItemBody::Retry);
     let closed_at = Timestamp(100);
     for number in 1..=3 {
         let mut journal = of_tree(number, number, RunStatus::Continued);
@@ -107,10 +106,10 @@ pub(super) async fn going_on(place: &impl Place) -> Checked {
             Some(journal),
             "the row of a run that went on"
         );
-        store.post(run(number).into(), note("own", 1)).await?;
+        store.post(run(number).into(), item("own", 1)).await?;
     }
     for (id, at) in [("early", 1), ("waiting", 1), ("late", 100)] {
-        store.post(run(1).into(), note(id, at)).await?;
+        store.post(run(1).into(), item(id, at)).await?;
     }
     let mut batch = appending(3, 1, &["b"]);
     batch.taken = ["early", "late"]
@@ -121,7 +120,7 @@ pub(super) async fn going_on(place: &impl Place) -> Checked {
     while deletion(&store)?.delete_tree(run(2), NOW, 100).await?.more {}
     same!(
         store.mailbox(run(1).into()).await?,
-        [note("own", 1), note("waiting", 1)],
+        [item("own", 1), item("waiting", 1)],
         "the mailbox of the run that went on"
     );
     same!(
@@ -130,11 +129,11 @@ pub(super) async fn going_on(place: &impl Place) -> Checked {
         "the mailbox of a journal that is deleted"
     );
     ensure!(
-        !store.post(run(1).into(), note("late", 100)).await?,
+        !store.post(run(1).into(), item("late", 100)).await?,
         "an item that was taken in the journal that is left counted again"
     );
     ensure!(
-        store.post(run(1).into(), note("early", 1)).await?,
+        store.post(run(1).into(), item("early", 1)).await?,
         "the id of an item from a journal that is deleted is kept for ever"
     );
     while deletion(&store)?.delete_tree(run(3), NOW, 100).await?.more {}
@@ -460,7 +459,7 @@ pub(super) async fn sessions(place: &impl Place) -> Checked {
         store.put_checkpoint(session(key), kept).await?;
     }
     for key in ["a", "ab"] {
-        let item = MailboxItem::new("i", Timestamp(1), ItemBody::Retry);
+        let item = item("i", 1);
         store.post(session(key).into(), item).await?;
     }
     let mut entries = 0;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use futures_util::future;
 
 use super::{
-    Checked, Found, Place, appending, claim, commit, decoded, ensure, lines, making, read, refused,
-    row, run, same, session, texts,
+    Checked, Found, Place, appending, claim, commit, decoded, ensure, item, lines, making, read,
+    refused, row, run, same, session, texts,
 };
 use crate::{
     contract::{
-        Append, Batch, Expected, Index, ItemBody, Journals, Line, MailboxItem, Mailboxes, State,
-        StateSlot, StateWrite, Store, StoreError,
+        Append, Batch, Expected, Index, Journals, Line, Mailboxes, State, StateSlot, StateWrite,
+        Store, StoreError,
     },
     vocabulary::{Digest, JournalId, Timestamp},
 };
@@ -123,7 +123,7 @@ pub(super) async fn batch_is_atomic(place: &impl Place) -> Checked {
     let store = place.open().await?;
     commit(&store, making(row(1), &["a"])).await?;
     commit(&store, making(row(2), &["b"])).await?;
-    let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
+    let item = item("item", 1);
     store.post(run(1).into(), item.clone()).await?;
 
     refused!(
@@ -403,9 +403,8 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
     });
     batch.blobs.push((Digest::of(b"blob"), Arc::from(*b"blob")));
     let position = commit(&store, batch).await?.position;
-    let item = |id| MailboxItem::new(id, Timestamp(5), ItemBody::Retry);
-    store.post(run(1).into(), item("left")).await?;
-    store.post(run(1).into(), item("taken")).await?;
+    store.post(run(1).into(), item("left", 5)).await?;
+    store.post(run(1).into(), item("taken", 5)).await?;
     let mut batch = appending(1, 2, &["c"]);
     batch.taken.push((run(1).into(), "taken".to_owned()));
     commit(&store, batch).await?;
@@ -427,11 +426,11 @@ pub(super) async fn outlives_the_process(place: &impl Place) -> Checked {
         same!(blob.as_deref(), Some(&b"blob"[..]), "the blob");
         same!(
             store.mailbox(run(1).into()).await?,
-            [item("left")],
+            [item("left", 5)],
             "the mailbox"
         );
         ensure!(
-            !store.post(run(1).into(), item("taken")).await?,
+            !store.post(run(1).into(), item("taken", 5)).await?,
             "a taken id came again"
         );
         store.close().await?;

@@ -2,12 +2,10 @@
 
 use serde_json::value::to_raw_value;
 
-use super::{Checked, Place, claim, commit, ensure, making, row, run, same, session};
+use super::{Checked, Place, claim, commit, ensure, item, making, row, run, same, session};
 use crate::{
-    contract::{
-        Append, Batch, Expected, Index, Inventory, ItemBody, MailboxItem, Mailboxes, StateWrite,
-    },
-    vocabulary::{Digest, Timestamp},
+    contract::{Append, Batch, Expected, Index, Inventory, Mailboxes, StateWrite},
+    vocabulary::Digest,
 };
 
 fn write(key: &str, value: Option<u8>) -> Batch {
@@ -41,9 +39,8 @@ pub(super) async fn names(place: &impl Place) -> Checked {
     ] {
         commit(&store, batch).await?;
     }
-    let item = |id: &str| MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
     for (number, id) in [(2, "b"), (1, "c"), (1, "a")] {
-        store.post(run(number).into(), item(id)).await?;
+        store.post(run(number).into(), item(id, 1)).await?;
     }
     let bytes: &[u8] = b"bytes";
     commit(

@@ -9,11 +9,7 @@ use crate::{
 };
 
 fn item(id: &str) -> MailboxItem {
-    let body = ItemBody::Message {
-        name: "note".to_owned(),
-        value: json!({"id": id}),
-    };
-    MailboxItem::new(id, Timestamp(5), body)
+    super::item(id, 5)
 }
 
 /// The mailbox of a run.
@@ -39,7 +35,7 @@ pub(super) async fn counted_once(place: &impl Place) -> Checked {
         "the first item was not new"
     );
     let mut same_id = item("x");
-    same_id.body = ItemBody::Retry;
+    same_id.body = ItemBody::Steer(Message::user("another"));
     ensure!(
         !store.post(of(1), same_id.clone()).await?,
         "an id counted twice"
@@ -181,7 +177,6 @@ pub(super) async fn order(place: &impl Place) -> Checked {
             stop: Some(StopReason::Expired(60)),
         },
         ItemBody::CancelCall { operation },
-        ItemBody::Retry,
     ];
     let mut wanted = Vec::new();
     for (number, body) in bodies.into_iter().enumerate() {

@@ -38,7 +38,8 @@ mod state;
 
 use crate::{
     contract::{
-        Append, Batch, Claim, Committed, DynDeletion, Line, RunRow, Store, StoreError, StoredLine,
+        Append, Batch, Claim, Committed, DynDeletion, ItemBody, Line, MailboxItem, RunRow, Store,
+        StoreError, StoredLine,
     },
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
@@ -243,6 +244,15 @@ fn making(row: RunRow, texts: &[&str]) -> Batch {
 /// Entries for a run that this process made and nobody has claimed since.
 fn appending(number: u8, expected: u64, texts: &[&str]) -> Batch {
     Batch::of(Append::new(run(number), expected, 1, lines(texts)))
+}
+
+/// An item for a mailbox.
+fn item(id: &str, at: u64) -> MailboxItem {
+    let body = ItemBody::Message {
+        name: "note".to_owned(),
+        value: serde_json::json!({ "id": id }),
+    };
+    MailboxItem::new(id, Timestamp(at), body)
 }
 
 /// Commits one batch.

@@ -1,15 +1,10 @@
 //! Ownership: claims and epochs, while processes live, die and close.
 
 use super::{
-    Checked, Place, appending, claim, commit, ensure, lines, making, refused, row, run, same,
+    Checked, Place, appending, claim, commit, ensure, item, lines, making, refused, row, run, same,
     session, texts,
 };
-use crate::{
-    contract::{
-        Append, Batch, Claim, Index, ItemBody, Journals, MailboxItem, Mailboxes, Store, StoreError,
-    },
-    vocabulary::Timestamp,
-};
+use crate::contract::{Append, Batch, Claim, Index, Journals, Mailboxes, Store, StoreError};
 
 pub(super) async fn claims(place: &impl Place) -> Checked {
     let store = place.open().await?;
@@ -400,7 +395,7 @@ pub(super) async fn closing(place: &impl Place) -> Checked {
         "a commit"
     );
     refused!(claim(&store, run(1)).await, StoreError::Closed, "a claim");
-    let item = MailboxItem::new("item", Timestamp(1), ItemBody::Retry);
+    let item = item("item", 1);
     refused!(
         store.post(run(1).into(), item).await,
         StoreError::Closed,

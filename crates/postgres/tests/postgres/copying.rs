@@ -6,7 +6,7 @@ use ghostlight_actors::{
         StoreHandle, copy_store,
     },
     testing::InMemoryStore,
-    vocabulary::{Digest, RunId, SessionId, Timestamp},
+    vocabulary::{Digest, Message, RunId, SessionId, Timestamp},
 };
 use ghostlight_postgres::PostgresStore;
 
@@ -51,7 +51,7 @@ async fn fill(store: &InMemoryStore) {
         .blobs
         .push((Digest::of(b"bytes"), b"bytes"[..].into()));
     for id in ["x", "y\0"] {
-        let item = MailboxItem::new(id, Timestamp(1), ItemBody::Retry);
+        let item = MailboxItem::new(id, Timestamp(1), ItemBody::Steer(Message::user("note")));
         batch.posts.push((RunId::from_random(1).into(), item));
     }
     store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
