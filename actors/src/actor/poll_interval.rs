@@ -15,6 +15,9 @@ pub(crate) const SELDOM: Duration = Duration::from_secs(1);
 /// The shortest pause between two looks that notices ask for. One look finds all that was told during it.
 pub(crate) const NEXT_NOTICE: Duration = Duration::from_millis(5);
 
+/// The pause before a store that failed is asked again.
+pub(crate) const AGAIN: Duration = Duration::from_secs(1);
+
 /// Pauses that grow. Most stores do not tell what other processes write to them, so a caller that waits
 /// for them looks again and again: soon at first, and seldom if nothing happens for long.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,10 @@ use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
 use super::{
-    SystemError, agent_command::AgentCommand, launch::folded, poll_interval::PollInterval,
+    SystemError,
+    agent_command::AgentCommand,
+    launch::folded,
+    poll_interval::{AGAIN, PollInterval},
     shared::Shared,
 };
 use crate::{
@@ -23,8 +26,6 @@ const PAUSE: Duration = Duration::from_millis(50);
 const LOOK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(200));
 /// How long a posted turn waits for its session's owner before the turn is tried in this process.
 const OWNER_LOOK: Duration = Duration::from_secs(1);
-/// The pause before a mailbox that could not be read is read again.
-const AGAIN: Duration = Duration::from_secs(1);
 /// How long a process that posted a turn has to read the answer to it.
 const TOLD_FOR: Duration = Duration::from_secs(600);
 

@@ -1,8 +1,6 @@
 //! Turns that are said to the run that is under way. They stand in the session's mailbox, from which that run takes
 //! them; what it does not take begins as a turn of its own.
 
-use std::time::Duration;
-
 use tokio::sync::oneshot;
 
 use super::AgentState;
@@ -11,6 +9,7 @@ use crate::{
         SystemError,
         agent_command::{AgentCommand, TurnReply},
         open_questions::is_asking,
+        poll_interval::AGAIN,
     },
     contract::{Batch, ItemBody, MailboxItem, RunStatus, StoreError, StoreHandle},
     definition::{WhileAsking, WhileBusy},
@@ -18,9 +17,6 @@ use crate::{
     session::Turn,
     vocabulary::{JournalId, Message, SessionId},
 };
-
-/// How long the agent waits before it looks again into a mailbox that it could not read.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// The id of a turn in its session's mailbox: a turn that is said twice is read once.
 pub(super) fn item_of(turn: &str) -> String {

@@ -16,6 +16,7 @@ use crate::{
         acting::Use,
         agent_command::{AgentCommand, Place},
         launch::recover_together,
+        poll_interval::AGAIN,
         recording::row_of,
         shared::Shared,
     },
@@ -28,9 +29,6 @@ const TAKEN_UP_TOGETHER: usize = 128;
 
 /// How long a System waits for more places once some are free, before it takes up what it left.
 const SETTLING: Duration = Duration::from_millis(100);
-
-/// How long a run that could not be woken waits before the next try.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// A team and a tenant. A tenant is the part of an owner's name before its first `:`.
 type Tenant = (String, String);
