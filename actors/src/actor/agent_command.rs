@@ -19,7 +19,7 @@ use crate::{
 
 /// A message to an agent, from above or below it.
 pub(crate) enum AgentCommand {
-    /// A turn for the session.
+    /// A turn for the session. It has an id.
     Turn(Box<Turn>, TurnReply),
     /// A turn that waits for the run under way, whatever the team's setting is.
     Queue(Box<Turn>, TurnReply),

@@ -235,7 +235,7 @@ impl AgentState {
         };
         let services = self.services();
         let again = (fold.entries == 0).then(|| turn.clone());
-        let turn_id = turn.id.take().unwrap_or_else(|| services.fresh_id());
+        let turn_id = turn.id.take().unwrap_or_default();
         let run = RunId::of_turn(id, &turn_id);
         let item = self.steers().then(|| item_of(&turn_id));
         let now = services.clock.now();

@@ -61,14 +61,14 @@ impl AgentState {
     /// Sends a turn to the run that is under way, beside the actor. If that run waits for a
     /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
     /// the queue handles it by the team's setting.
-    pub(super) fn steer(&mut self, mut turn: Turn, reply: TurnReply) {
+    pub(super) fn steer(&mut self, turn: Turn, reply: TurnReply) {
         let (Some(run), Some(session)) = (self.open_run(), &self.session) else {
             return self.queue(turn, reply);
         };
         let (session, mailbox) = (session.id.to_string(), SessionId::clone(&session.id).into());
         let (services, myself) = (self.services().clone(), self.myself.clone());
         let asks_first = self.while_asking() != WhileAsking::Wait;
-        let id = turn.id.get_or_insert_with(|| services.fresh_id()).clone();
+        let id = turn.id.clone().unwrap_or_default();
         self.loads.spawn(async move {
             let store = &services.store;
             let row = store.run(run).await.ok().flatten();
