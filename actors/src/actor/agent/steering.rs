@@ -101,7 +101,6 @@ impl AgentState {
                     })
                 }
                 Ok(_) => {
-                    services.previewer.live.tell(run, Command::Mailbox);
                     let _ = myself.cast(AgentCommand::SteeringTurnsWait);
                     Ok(run)
                 }
