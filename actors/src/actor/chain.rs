@@ -1,6 +1,8 @@
 //! Runs that go on in one journal after another, and posts to them.
 
-use super::services::Services;
+use std::sync::Arc;
+
+use super::{services::Services, shared::Shared};
 use crate::{
     contract::{MailboxItem, RunRow, RunStatus, StoreError},
     run::{Command, operations::outlasts_journal},
@@ -64,7 +66,7 @@ impl Services {
         }
     }
 
-    /// Posts an item to a run, and wakes it. The item stands in the mailbox of the run as which it began, and is for the
+    /// Posts an item to a run, and tells the run if it is live here. The item stands in the mailbox of the run as which it began, and is for the
     /// run in whatever journal it goes on, unless it is for an operation of this journal. Returns the run that reads the
     /// item, and whether the item was new there; `None` when no run is left to read it.
     pub(crate) async fn post_to(
@@ -84,5 +86,23 @@ impl Services {
         let fresh = self.store.post(mailbox.into(), item).await?;
         self.previewer.live.tell(mailbox, Command::Mailbox);
         Ok(Some((row.run, fresh)))
+    }
+}
+
+impl Shared {
+    /// The same, and wakes a run that is not live. Returns whether the item was new.
+    pub(crate) async fn post(
+        self: &Arc<Self>,
+        run: RunId,
+        item: MailboxItem,
+    ) -> Result<Option<bool>, StoreError> {
+        let posted = self.services.post_to(run, item).await?;
+        let Some((run, fresh)) = posted else {
+            return Ok(None);
+        };
+        if !self.services.previewer.live.is_live(run) {
+            self.wake(run, None).await;
+        }
+        Ok(Some(fresh))
     }
 }

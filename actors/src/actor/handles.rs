@@ -497,14 +497,11 @@ impl Run {
     pub(super) async fn post(&self, id: String, body: ItemBody) -> Result<bool, SystemError> {
         let shared = self.system.shared();
         let item = MailboxItem::new(id, shared.services.clock.now(), body);
-        let Some((run, fresh)) = shared.services.post_to(self.id, item).await? else {
+        let Some(fresh) = shared.post(self.id, item).await? else {
             // The run does not exist, or it has ended.
             self.status().await?;
             return Err(SystemError::UnknownRun(self.id));
         };
-        if !shared.services.previewer.live.is_live(run) {
-            shared.wake(run, None).await;
-        }
         Ok(fresh)
     }
 

@@ -3,10 +3,13 @@
 use super::AgentState;
 use crate::{
     actor::{
-        SystemError, agent_command::AgentCommand, open_questions::is_asking,
-        poll_interval::PollInterval, services::Services,
+        SystemError,
+        agent_command::AgentCommand,
+        open_questions::is_asking,
+        poll_interval::{AGAIN, PollInterval},
+        services::Services,
     },
-    contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus, Surroundings},
+    contract::{ItemBody, MailboxItem, Notice, RunFilter, RunStatus, StoreError},
     definition::WhileAsking,
     vocabulary::RunId,
 };
@@ -93,22 +96,30 @@ impl AgentState {
     fn wake_interrupted(&mut self, run: RunId) {
         let shared = self.shared.clone();
         self.beside(async move {
-            let store = &shared.services.store;
-            let row = store.run(run).await.ok().flatten()?;
-            let waits = row.status == RunStatus::Waiting;
-            let filter = RunFilter {
-                awake_by: Some(shared.services.clock.now()),
-                root: Some(row.root),
-                ..RunFilter::open()
+            let looked = async {
+                let store = &shared.services.store;
+                let Some(row) = store.run(run).await? else {
+                    return Ok(None);
+                };
+                let waits = row.status == RunStatus::Waiting;
+                let filter = RunFilter {
+                    awake_by: Some(shared.services.clock.now()),
+                    root: Some(row.root),
+                    ..RunFilter::open()
+                };
+                let awake = store.runs(filter).await?;
+                if awake.iter().any(|row| row.status != RunStatus::Waiting) {
+                    return Ok(Some(AgentCommand::Wake(run, false, None, None)));
+                }
+                if let Some(at) = row.wake_at.filter(|_| waits) {
+                    shared.wake_later(at, run);
+                }
+                Ok(None)
             };
-            let awake = store.runs(filter).await.unwrap_or_default();
-            if awake.iter().any(|row| row.status != RunStatus::Waiting) {
-                return Some(AgentCommand::Wake(run, false, None, None));
-            }
-            if let Some(at) = row.wake_at.filter(|_| waits) {
-                shared.wake_later(at, run);
-            }
-            None
+            looked.await.unwrap_or_else(|error: StoreError| {
+                shared.wake_again(run, &error);
+                None
+            })
         });
     }
 
@@ -139,15 +150,15 @@ impl AgentState {
                 self.watch_idleness();
             }
             WhileAsking::Cancel => {
-                let services = self.services().clone();
+                let shared = self.shared.clone();
                 let (reason, stop) = (NEXT_TURN.to_owned(), None);
-                let now = services.clock.now();
+                let now = shared.services.clock.now();
                 let item = MailboxItem::new("cancel", now, ItemBody::Cancel { reason, stop });
                 self.beside(async move {
-                    if let Err(error) = services.post(run, item).await {
-                        tracing::warn!(%run, %error, "the run that asks was not cancelled");
-                    }
-                    [AgentCommand::Wake(run, false, None, None)]
+                    let error = shared.post(run, item).await.err()?;
+                    tracing::warn!(%run, %error, "the run that asks is not cancelled");
+                    shared.services.clock.sleep(AGAIN).await;
+                    (!error.is_lasting()).then_some(AgentCommand::Asking(run, asked_before))
                 });
             }
         }
