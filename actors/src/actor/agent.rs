@@ -65,7 +65,8 @@ pub(crate) struct AgentState {
     stirred: u64,
     idle_watched: bool,
     recovering: bool,
-    /// Whether a turn was put into the session's mailbox, as far as this incarnation knows.
+    /// Whether turns may stand in the session's mailbox, as far as this incarnation knows: one was seen there, or a run was
+    /// carried that hears them.
     was_told: bool,
 }
 
@@ -129,14 +130,12 @@ impl Actor for Agent {
         (shared, session): Self::Arguments,
     ) -> Result<AgentState, ActorProcessingErr> {
         let bound = shared.limits.max_queued_turns;
-        let team = session.as_ref().and_then(|id| shared.team(&id.team));
-        let while_busy = team.map_or_else(Default::default, |team| team.pinned.team.while_busy);
         let session = session.map(|id| SessionState {
             id,
             loaded: None,
             loading: false,
             is_made: false,
-            turns: TurnQueue::new(bound).while_busy(while_busy),
+            turns: TurnQueue::new(bound),
             kept: Arc::default(),
             early: Vec::new(),
             wakes: Vec::new(),
@@ -414,6 +413,9 @@ impl AgentState {
             commands
         });
         let sender = hosted.route.sender.clone();
+        let start = loaded.recorded.start.as_deref();
+        self.was_told |=
+            start.is_some_and(|start| loaded.pinned.team.while_busy.delivers_to(start));
         (hosted.route.root, hosted.route.row) = (loaded.row.root, Some(loaded.row.clone()));
         hosted.route.begun_as = loaded.row.begun_as();
         services.previewer.live.insert(run, hosted.route.clone());

@@ -200,7 +200,7 @@ pub(crate) async fn first_of(
     Ok(fold)
 }
 
-async fn load_pinned(
+pub(crate) async fn load_pinned(
     services: &Services,
     run: RunId,
     definition: Digest,

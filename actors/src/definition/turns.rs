@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::vocabulary::RunStart;
+
 /// What becomes of a turn that comes while another of its session is under way. Where that one
 /// waits for a person's answer, [`WhileAsking`](super::WhileAsking) decides first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -17,4 +19,12 @@ pub enum WhileBusy {
     /// It is delivered to the run that is under way, as by `Run::steer`, and its sender gets that
     /// run. If the run ends without reading it, it becomes a turn of its own.
     Steer,
+}
+
+impl WhileBusy {
+    /// Whether turns are delivered to a run with this start, whose definition has this setting. A dry run gets none, since
+    /// it would call no tool for them.
+    pub(crate) fn delivers_to(self, start: &RunStart) -> bool {
+        self == Self::Steer && !start.dry_run
+    }
 }

@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     contract::{Append, BoxFuture, Claim, Line, RunRow, RunStatus, StoreError},
-    definition::{Pinned, WhileBusy},
+    definition::Pinned,
     vocabulary::{
         AgentError, Entry, FORMAT, Family, JournalId, Message, Outcome, RunEnd, RunId, RunStart,
         SessionId, SessionTurn, StopReason, Timestamp, Transcript, Transfer, TurnEnd,
@@ -282,7 +282,7 @@ impl Carrier {
         }
         let mut journal = JournalWriter::new(row, task.loaded.claim, task.ports);
         if let Some(tail) = &task.session
-            && pinned.team.while_busy == WhileBusy::Steer
+            && pinned.team.while_busy.delivers_to(&start)
         {
             journal.mailboxes.push(tail.session.clone().into());
         }

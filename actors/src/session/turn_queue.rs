@@ -9,7 +9,6 @@ pub(crate) struct TurnQueue<T> {
     waiting: VecDeque<(Turn, T)>,
     bound: usize,
     busy: bool,
-    while_busy: WhileBusy,
 }
 
 /// The decision about a turn.
@@ -40,15 +39,7 @@ impl<T> TurnQueue<T> {
             waiting: VecDeque::new(),
             bound,
             busy: false,
-            while_busy: WhileBusy::default(),
         }
-    }
-
-    /// Sets the decision about a turn that comes while another is under way.
-    #[must_use]
-    pub(crate) fn while_busy(mut self, rule: WhileBusy) -> Self {
-        self.while_busy = rule;
-        self
     }
 
     /// Notes whether a run is under way.
@@ -61,13 +52,18 @@ impl<T> TurnQueue<T> {
         self.busy
     }
 
-    /// Takes a turn.
-    pub(crate) fn offer(&mut self, fold: &SessionFold, turn: Turn, reply: T) -> TurnDecision<T> {
+    /// Takes a turn, by this rule where another is under way.
+    pub(crate) fn offer(
+        &mut self,
+        fold: &SessionFold,
+        (turn, reply): (Turn, T),
+        while_busy: WhileBusy,
+    ) -> TurnDecision<T> {
         let known = turn
             .id
             .as_ref()
             .is_some_and(|id| fold.turns.contains_key(id));
-        match self.while_busy {
+        match while_busy {
             _ if !self.busy || known || is_foreign(fold, &turn) => self.queue(fold, turn, reply),
             // The run under way may have effects, which a dry run must not have, and it lacks the
             // turn's tools.
@@ -166,16 +162,21 @@ mod tests {
     use super::*;
     use crate::vocabulary::{Entry, Message, SessionTurn};
 
+    const QUEUE: WhileBusy = WhileBusy::Queue;
+
     #[test]
     fn one_turn_at_a_time_in_order_up_to_the_bound() {
         let (fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(1));
         assert!(matches!(
-            turn_queue.offer(&fold, "a".into(), 1),
+            turn_queue.offer(&fold, ("a".into(), 1), QUEUE),
             TurnDecision::Begin(_, 1)
         ));
-        assert_eq!(turn_queue.offer(&fold, "b".into(), 2), TurnDecision::Queued);
         assert_eq!(
-            turn_queue.offer(&fold, "c".into(), 3),
+            turn_queue.offer(&fold, ("b".into(), 2), QUEUE),
+            TurnDecision::Queued
+        );
+        assert_eq!(
+            turn_queue.offer(&fold, ("c".into(), 3), QUEUE),
             TurnDecision::Overloaded(3)
         );
         assert!(turn_queue.next(&fold).is_none(), "one is under way");
@@ -199,22 +200,22 @@ mod tests {
         fold.add(Entry::TurnStarted(Box::new(turn)));
         let own = |text: &str| Turn::text(text).owner("ada");
         for rule in [WhileBusy::Queue, WhileBusy::Refuse, WhileBusy::Steer] {
-            let mut turn_queue = TurnQueue::new(9).while_busy(rule);
-            let first = turn_queue.offer(&fold, own("a"), 1);
+            let mut turn_queue = TurnQueue::new(9);
+            let first = turn_queue.offer(&fold, (own("a"), 1), rule);
             assert!(matches!(first, TurnDecision::Begin(_, 1)), "{rule:?}");
-            let second = turn_queue.offer(&fold, own("b"), 2);
+            let second = turn_queue.offer(&fold, (own("b"), 2), rule);
             match rule {
                 WhileBusy::Queue => assert_eq!(second, TurnDecision::Queued),
                 WhileBusy::Refuse => assert_eq!(second, TurnDecision::Busy(2)),
                 WhileBusy::Steer => assert_eq!(second, TurnDecision::Steer(own("b"), 2)),
             }
             assert_eq!(
-                turn_queue.offer(&fold, stranger.clone(), 3),
+                turn_queue.offer(&fold, (stranger.clone(), 3), rule),
                 TurnDecision::Foreign(3)
             );
-            let again = turn_queue.offer(&fold, own("c").id("known"), 4);
+            let again = turn_queue.offer(&fold, (own("c").id("known"), 4), rule);
             assert_eq!(again, TurnDecision::Known(run, 4));
-            let other = turn_queue.offer(&fold, own("d").id("known"), 6);
+            let other = turn_queue.offer(&fold, (own("d").id("known"), 6), rule);
             assert_eq!(other, TurnDecision::Other("known".to_owned(), run, 6));
             assert_eq!(
                 turn_queue.queue(&fold, own("d"), 5),
@@ -229,7 +230,7 @@ mod tests {
         let (mut fold, mut turn_queue) = (SessionFold::default(), TurnQueue::new(9));
         turn_queue.set_busy(true);
         for (id, reply) in [("b", 1), ("b", 2), ("c", 3)] {
-            turn_queue.offer(&fold, Turn::text("x").id(id), reply);
+            turn_queue.offer(&fold, (Turn::text("x").id(id), reply), QUEUE);
         }
         turn_queue.set_busy(false);
         assert!(matches!(
@@ -256,12 +257,12 @@ mod tests {
         fold.add(Entry::TurnStarted(Box::new(turn)));
         let again = Turn::text("hello").id("t1").owner("ada");
         assert_eq!(
-            turn_queue.offer(&fold, again, ()),
+            turn_queue.offer(&fold, (again, ()), QUEUE),
             TurnDecision::Known(run, ())
         );
         let stranger = Turn::text("hello").owner("bob");
         assert_eq!(
-            turn_queue.offer(&fold, stranger, ()),
+            turn_queue.offer(&fold, (stranger, ()), QUEUE),
             TurnDecision::Foreign(())
         );
     }

@@ -98,6 +98,7 @@ mod slots;
 mod stage;
 mod stages;
 mod state;
+mod steered_turns;
 mod steering;
 mod steps;
 mod suspended_calls;

@@ -35,8 +35,9 @@ fn worker() -> Agent {
     })
 }
 
-async fn system(stage: &Stage, rule: WhileBusy) -> System {
-    let model = ScriptedModel::from_fn(|request, _| {
+/// A model that answers with all that was said.
+pub(crate) fn model() -> ScriptedModel {
+    ScriptedModel::from_fn(|request, _| {
         let said = request.conversation.messages().into_iter();
         let said: Vec<String> = said
             .map(|message: std::sync::Arc<Message>| message.content())
@@ -44,14 +45,19 @@ async fn system(stage: &Stage, rule: WhileBusy) -> System {
         Ok(ghostlight_actors::vocabulary::ModelResponse::text(
             said.join("|"),
         ))
-    });
-    let team = worker()
-        .into_team()
-        .unwrap()
-        .define(|team| team.while_busy = rule);
+    })
+}
+
+pub(crate) fn team(rule: WhileBusy) -> Team {
+    let team = worker().into_team().unwrap();
+    team.define(|team| team.while_busy = rule)
+}
+
+pub(crate) async fn system(stage: &Stage, rule: WhileBusy) -> System {
     let builder = System::builder(stage.store.clone())
-        .model("default", model)
-        .team(team);
+        .options(stage.limits)
+        .model("default", model())
+        .team(team(rule));
     builder.start().await.unwrap()
 }
 

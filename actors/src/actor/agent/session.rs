@@ -18,6 +18,7 @@ use crate::{
         shared::TeamEntry,
     },
     contract::{Append, Batch, Line, StoreError},
+    definition::WhileBusy,
     run::{Loaded, OnCommitted, Ports, row_of},
     session::{SessionFold, Turn, TurnDecision, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
@@ -58,6 +59,7 @@ impl SessionState {
 
 impl AgentState {
     pub(super) fn turn(&mut self, turn: Turn, reply: TurnReply) {
+        let team = self.team();
         let Some(session) = &mut self.session else {
             return;
         };
@@ -71,7 +73,8 @@ impl AgentState {
             self.load_session();
             return;
         };
-        let decision = session.turns.offer(fold, turn, reply);
+        let rule = team.map_or_else(WhileBusy::default, |team| team.pinned.team.while_busy);
+        let decision = session.turns.offer(fold, (turn, reply), rule);
         self.follow(decision);
     }
 

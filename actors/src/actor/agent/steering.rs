@@ -8,14 +8,17 @@ use crate::{
     actor::{
         SystemError,
         agent_command::{AgentCommand, TurnReply},
+        launch::load_pinned,
+        loaded::start_of,
         open_questions::is_asking,
         poll_interval::AGAIN,
+        services::Services,
     },
     contract::{Batch, ItemBody, MailboxItem, RunStatus, StoreError, StoreHandle},
     definition::{WhileAsking, WhileBusy},
     run::Command,
     session::Turn,
-    vocabulary::{JournalId, Message, SessionId},
+    vocabulary::{JournalId, Message, RunId, SessionId},
 };
 
 /// The id of a turn in its session's mailbox: a turn that is said twice is read once.
@@ -58,9 +61,8 @@ impl AgentState {
         }
     }
 
-    /// Sends a turn to the run that is under way, beside the actor. If that run waits for a
-    /// person's answer, and the team does not let turns wait for it, the turn is queued instead:
-    /// the queue handles it by the team's setting.
+    /// Sends a turn to the run that is under way, beside the actor. Where the run does not take it, the turn is queued, and so
+    /// it is where the store fails: a turn that is in the mailbox nevertheless leaves it when it begins.
     pub(super) fn steer(&mut self, turn: Turn, reply: TurnReply) {
         let (Some(run), Some(session)) = (self.open_run(), &self.session) else {
             return self.queue(turn, reply);
@@ -71,40 +73,32 @@ impl AgentState {
         let id = turn.id.clone().unwrap_or_default();
         self.loads.spawn(async move {
             let store = &services.store;
-            let row = store.run(run).await.ok().flatten();
-            let waits = match row.map(|row| (row.status, row.root)) {
-                Some((RunStatus::Waiting, root)) if asks_first => {
-                    is_asking(store, root).await.unwrap_or(false)
+            let posted = async {
+                if !takes_turns(&services, run, asks_first).await? {
+                    return Ok(false);
                 }
-                // A run that has ended hears nothing more.
-                Some((status, _)) => status.is_ended() && status != RunStatus::Continued,
-                None => false,
-            };
-            if waits {
-                let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
-                return;
-            }
-            let body = ItemBody::SteeringTurn {
-                turn: id.clone(),
-                message: Message::clone(&turn.message),
-                owner: turn.owner.clone(),
-                budget: turn.budget,
-                deadline: turn.deadline,
-            };
-            let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
-            let said = match store.post(JournalId::clone(&mailbox), item).await {
-                Ok(false) if says_otherwise(store, mailbox, &turn).await => {
-                    Err(SystemError::OtherTurn {
-                        session,
-                        turn: id,
-                        run,
-                    })
+                let body = ItemBody::SteeringTurn {
+                    turn: id.clone(),
+                    message: Message::clone(&turn.message),
+                    owner: turn.owner.clone(),
+                    budget: turn.budget,
+                    deadline: turn.deadline,
+                };
+                let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
+                let fresh = store.post(JournalId::clone(&mailbox), item).await?;
+                if !fresh && says_otherwise(store, mailbox, &turn).await? {
+                    let turn = id.clone();
+                    return Err(SystemError::OtherTurn { session, turn, run });
                 }
-                Ok(_) => {
+                Ok(true)
+            };
+            let said = match posted.await {
+                Ok(true) => {
                     let _ = myself.cast(AgentCommand::SteeringTurnsWait);
                     Ok(run)
                 }
-                Err(_) => {
+                Err(error @ SystemError::OtherTurn { .. }) => Err(error),
+                Ok(false) | Err(_) => {
                     let _ = myself.cast(AgentCommand::Queue(Box::new(turn), reply));
                     return;
                 }
@@ -193,9 +187,30 @@ impl AgentState {
     }
 }
 
+/// Whether a run takes turns that are said to its session now. One that waits for a person's answer takes none where the
+/// question comes first.
+async fn takes_turns(
+    services: &Services,
+    run: RunId,
+    asks_first: bool,
+) -> Result<bool, SystemError> {
+    let store = &services.store;
+    let (row, start) = (store.run(run).await?, start_of(store, run).await?);
+    let (Some(row), Some(start)) = (row, start) else {
+        return Ok(false);
+    };
+    let is_over = row.status.is_ended() && row.status != RunStatus::Continued;
+    let asks = asks_first && row.status == RunStatus::Waiting && is_asking(store, row.root).await?;
+    let pinned = load_pinned(services, run, start.definition).await?;
+    Ok(!is_over && !asks && pinned.team.while_busy.delivers_to(&start))
+}
+
 /// Whether another message waits in the mailbox under the id of this turn. A turn that a run has heard is not compared.
-async fn says_otherwise(store: &StoreHandle, mailbox: JournalId, turn: &Turn) -> bool {
-    let waiting = turns_in(store, mailbox).await.unwrap_or_default();
-    let mut waiting = waiting.into_iter();
-    waiting.any(|waits| waits.id == turn.id && waits.message != turn.message)
+async fn says_otherwise(
+    store: &StoreHandle,
+    mailbox: JournalId,
+    turn: &Turn,
+) -> Result<bool, StoreError> {
+    let mut waiting = turns_in(store, mailbox).await?.into_iter();
+    Ok(waiting.any(|waits| waits.id == turn.id && waits.message != turn.message))
 }

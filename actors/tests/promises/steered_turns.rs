@@ -1,0 +1,95 @@
+//! A turn that is said to a run under way: which run takes it, and whose answer its sender gets.
+
+use ghostlight_actors::{
+    actor::Session,
+    contract::{DynStore as _, ItemBody, MailboxItem},
+    definition::WhileBusy,
+    session::Turn,
+    vocabulary::{Budget, Entry, Message, Timestamp},
+};
+
+use crate::{
+    stage::{Stage, pause, text},
+    turns::{system, team},
+};
+
+/// What was said in each turn of the session, with its answer.
+async fn turns(session: &Session) -> Vec<(String, String)> {
+    let turns = session.log().await.unwrap().turns.into_iter();
+    let turn = turns.map(|turn| (turn.said, turn.answer.unwrap_or_default()));
+    turn.collect()
+}
+
+fn is(turns: &[(String, String)], expected: &[(&str, &str)]) {
+    let found = turns.iter().map(|(said, answer)| (&**said, &**answer));
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_not_said_to_a_dry_run() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let dry = Turn::text("one").dry_run();
+    let dry = session.send(dry).await.unwrap();
+    let own = session.send("two").await.unwrap();
+    assert_ne!(own.id(), dry.id());
+    assert_eq!(text(&dry).await, "one");
+    assert_eq!(text(&own).await, "one|one|two");
+    let entries = stage.entries(own.id()).await;
+    assert!(matches!(&entries[0], Entry::RunStarted(start) if !start.dry_run));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_leaves_what_was_said_to_the_run_before_it() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let dry = Turn::text("one").dry_run();
+    let dry = session.send(dry).await.unwrap();
+    // The run for which it was posted has just ended.
+    let body = ItemBody::SteeringTurn {
+        turn: "2".to_owned(),
+        message: Message::user("two"),
+        owner: None,
+        budget: Budget::default(),
+        deadline: None,
+    };
+    let item = MailboxItem::new("turn/2", Timestamp(1), body);
+    let mailbox = session.id().clone().into();
+    stage.store.post(mailbox, item).await.unwrap();
+    assert_eq!(text(&dry).await, "one");
+    pause(5_000).await;
+    is(
+        &turns(&session).await,
+        &[("one", "one"), ("two", "one|one|two")],
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whether_a_turn_steers_is_told_by_the_team_of_now_and_by_the_run() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Queue).await;
+    let session = system.session("worker", "s");
+    // The team steers from now on; the run that began before does not hear it.
+    let first = session.send("one").await.unwrap();
+    system.reload(team(WhileBusy::Steer)).await.unwrap();
+    let second = session.send("two").await.unwrap();
+    assert_ne!(second.id(), first.id());
+    // This one hears it.
+    let same = session.send("three").await.unwrap();
+    assert_eq!(same.id(), second.id());
+    // The team steers no more, though the run would hear it.
+    system.reload(team(WhileBusy::Queue)).await.unwrap();
+    let third = session.send("four").await.unwrap();
+    assert_ne!(third.id(), second.id());
+    text(&third).await;
+    let turns = turns(&session).await;
+    let told: Vec<&str> = turns.iter().map(|(_, answer)| &**answer).collect();
+    let second = "one|one|two|one|one|two|three";
+    assert_eq!(told[..2], ["one", second]);
+    assert_eq!(turns[2].0, "four");
+    system.reload(team(WhileBusy::Refuse)).await.unwrap();
+    session.send("five").await.unwrap();
+    assert!(session.send("six").await.is_err(), "the team refuses now");
+}
