@@ -99,6 +99,8 @@ struct SessionState {
     reopening: VecDeque<(RunId, bool, Option<WakeReply>)>,
     /// The run for whose questions a task looks, because turns wait for its end.
     looked_at: Option<RunId>,
+    /// The message for which the session's mailbox is being read; the next turn waits for that.
+    looks: Option<u64>,
 }
 
 /// A run that this agent hosts.
@@ -143,6 +145,7 @@ impl Actor for Agent {
             not_carried: None,
             reopening: VecDeque::new(),
             looked_at: None,
+            looks: None,
         });
         Ok(AgentState {
             myself,
@@ -273,9 +276,9 @@ impl AgentState {
             && session.not_carried != Some(run)
             && !session.has_aside(run)
             // No turn of its own is about to begin.
-            && (session.not_carried.is_some() || !session.turns.is_busy())
+            && (session.not_carried.is_some() || session.looks.is_some() || !session.turns.is_busy())
         {
-            session.loaded = None;
+            session.forget();
         }
     }
 

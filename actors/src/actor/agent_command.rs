@@ -25,8 +25,8 @@ pub(crate) enum AgentCommand {
     Queue(Box<Turn>, TurnReply),
     /// Something came into the session's mailbox.
     SteeringTurnsWait,
-    /// These turns stood in the session's mailbox while no run was under way.
-    Unheard(Vec<Turn>),
+    /// These turns stood in the session's mailbox while no run was under way, at the look for this message.
+    Unheard(u64, Vec<Turn>),
     /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
     Asking(RunId, bool),
     /// The session's journal was read.

@@ -1,7 +1,7 @@
 //! A turn that is said to a run under way: which run takes it, and whose answer its sender gets.
 
 use ghostlight_actors::{
-    actor::Session,
+    actor::{Session, SystemError},
     contract::{DynStore as _, ItemBody, MailboxItem},
     definition::WhileBusy,
     session::Turn,
@@ -64,6 +64,32 @@ async fn a_dry_run_leaves_what_was_said_to_the_run_before_it() {
         &turns(&session).await,
         &[("one", "one"), ("two", "one|one|two")],
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_no_run_heard_comes_before_the_turns_that_wait() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let first = session.send("deaf").await.unwrap();
+    let steers = session.send(Turn::text("two").id("2")).await.unwrap();
+    assert_eq!(steers.id(), first.id());
+    // A dry run waits for the run under way, and so does another turn under the same id.
+    let waits = |turn: Turn| {
+        let session = session.clone();
+        tokio::spawn(async move { session.send(turn.dry_run()).await })
+    };
+    let (third, other) = (waits("three".into()), waits(Turn::text("other").id("2")));
+    text(&third.await.unwrap().unwrap()).await;
+    let refused = other.await.unwrap().unwrap_err();
+    assert!(
+        matches!(refused, SystemError::OtherTurn { .. }),
+        "{refused}"
+    );
+    let turns = turns(&session).await;
+    let said: Vec<&str> = turns.iter().map(|(said, _)| &**said).collect();
+    assert_eq!(said, ["deaf", "two", "three"]);
+    assert_eq!(turns[1].1, "deaf|deaf|two");
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,7 +17,7 @@ impl AgentState {
                 self.was_told = true;
                 self.look_for_steering_turns();
             }
-            AgentCommand::Unheard(turns) => self.unheard(turns),
+            AgentCommand::Unheard(look, turns) => self.unheard(look, turns),
             AgentCommand::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentCommand::TurnRecorded(turn, result) => {
                 self.turn_recorded(*turn, result);
@@ -53,6 +53,7 @@ impl AgentState {
             AgentCommand::Retry(run) => self.retry(run),
             AgentCommand::Recover => {
                 self.recovering = true;
+                self.was_told = true;
                 self.load_session();
             }
             AgentCommand::Passivate(stirred) => {

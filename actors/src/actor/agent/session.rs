@@ -37,6 +37,11 @@ impl SessionState {
         self.loaded.as_ref().map(|(fold, _)| fold)
     }
 
+    /// Forgets what was read of the session.
+    pub(super) fn forget(&mut self) {
+        (self.loaded, self.looks) = (None, None);
+    }
+
     /// Takes over an entry that was recorded, if the session was read.
     pub(super) fn record(&mut self, add: impl FnOnce(&mut SessionFold)) -> Option<&SessionFold> {
         let (fold, claim) = self.loaded.as_mut()?;
@@ -73,7 +78,10 @@ impl AgentState {
             self.load_session();
             return;
         };
-        let rule = team.map_or_else(WhileBusy::default, |team| team.pinned.team.while_busy);
+        let rule = match session.looks.is_some() {
+            true => WhileBusy::Queue,
+            false => team.map_or_else(WhileBusy::default, |team| team.pinned.team.while_busy),
+        };
         let decision = session.turns.offer(fold, (turn, reply), rule);
         self.follow(decision);
     }
@@ -158,7 +166,11 @@ impl AgentState {
                 session.turns.set_busy(open.is_some());
                 session.not_carried = open;
                 session.kept = Arc::new(AtomicU64::new(kept));
+                let is_between_turns = open.is_none() && fold.entries > 0;
                 session.loaded = Some((fold, claim));
+                if is_between_turns {
+                    self.look_for_steering_turns();
+                }
                 for (turn, reply) in early {
                     self.turn(turn, reply);
                 }
@@ -170,11 +182,9 @@ impl AgentState {
                 }
                 self.next_turn();
                 self.answer_known();
-                if open.is_none() {
-                    self.look_for_steering_turns();
-                }
             }
             Err(error) => {
+                let is_tried_again = self.was_told && !error.is_lasting() && !error.is_elsewhere();
                 for (_, reply) in early {
                     let _ = reply.send(Err(SystemError::Store(error.clone())));
                 }
@@ -183,6 +193,9 @@ impl AgentState {
                 for (run, _, reply) in wakes {
                     self.tell_unreadable(run, &error());
                     answer(reply, Err(error()));
+                }
+                if is_tried_again {
+                    self.look_again();
                 }
             }
         }
@@ -365,7 +378,7 @@ impl AgentState {
     /// Reads the session again; its open run goes on.
     pub(super) fn reload_session(&mut self) {
         if let Some(session) = &mut self.session {
-            session.loaded = None;
+            session.forget();
             self.recovering = true;
             self.load_session();
         }
@@ -447,7 +460,7 @@ impl AgentState {
     }
 
     /// Begins the next of the turns that wait, and answers those before it that need no run.
-    fn next_turn(&mut self) {
+    pub(super) fn next_turn(&mut self) {
         while let Some(session) = &mut self.session
             && !session.turns.is_busy()
             && let Some((run, take_over, reply)) = session.reopening.pop_front()

@@ -115,26 +115,14 @@ impl AgentState {
                 .is_some_and(|team| team.pinned.team.while_busy == WhileBusy::Steer)
     }
 
-    /// Has the open run read what was said to the session. Without an open run it is read here.
+    /// Has the open run read what was said to the session. Without an open run it is read here, before the next turn begins.
     pub(super) fn look_for_steering_turns(&mut self) {
         if !self.steers() {
             return;
         }
         let shared = self.shared.clone();
         let Some(run) = self.open_run() else {
-            let Some(session) = &self.session else { return };
-            let mailbox = SessionId::clone(&session.id).into();
-            return self.beside(async move {
-                let turns = turns_in(&shared.services.store, mailbox).await;
-                match turns {
-                    Ok(turns) => (!turns.is_empty()).then_some(AgentCommand::Unheard(turns)),
-                    Err(error) => {
-                        tracing::warn!(%error, "what was said to a session is not read");
-                        shared.services.clock.sleep(AGAIN).await;
-                        Some(AgentCommand::SteeringTurnsWait)
-                    }
-                }
-            });
+            return self.look_for_unheard();
         };
         if let Some(hosted) = self.runs.get(&run) {
             hosted.route.sender.tell(Command::Mailbox);
@@ -144,21 +132,59 @@ impl AgentState {
         }
     }
 
-    /// Begins the first of the turns that no run has heard. The run that it makes hears the others.
-    pub(super) fn unheard(&mut self, turns: Vec<Turn>) {
+    /// Reads the turns that no run has heard. They came before those that wait, so the next turn begins after that.
+    fn look_for_unheard(&mut self) {
+        let services = self.services().clone();
         let Some(session) = &mut self.session else {
             return;
         };
-        let Some((fold, _)) = &session.loaded else {
-            // It is looked at again when the session has been read.
+        if session.loaded.is_none() {
+            // It is looked at when the session has been read.
             return self.load_session();
+        }
+        if session.turns.is_busy() && session.looks.is_none() {
+            // A turn is being recorded. It is looked again when that one is over.
+            return;
+        }
+        // What an earlier look finds does not count: it may have been too early for this message.
+        let look = self.stirred;
+        session.turns.set_busy(true);
+        session.looks = Some(look);
+        let mailbox = JournalId::Session(SessionId::clone(&session.id));
+        self.beside(async move {
+            loop {
+                match turns_in(&services.store, mailbox.clone()).await {
+                    Ok(turns) => return [AgentCommand::Unheard(look, turns)],
+                    Err(error) => {
+                        tracing::warn!(%error, "what was said to a session is not read");
+                        if error.is_lasting() {
+                            return [AgentCommand::Unheard(look, Vec::new())];
+                        }
+                        services.clock.sleep(AGAIN).await;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Begins the first of the turns that no run has heard, or else the next of those that wait. The run that it makes hears
+    /// the others.
+    pub(super) fn unheard(&mut self, look: u64, turns: Vec<Turn>) {
+        let Some(session) = &mut self.session else {
+            return;
+        };
+        if session.looks.take_if(|latest| *latest == look).is_none() {
+            return;
+        }
+        session.turns.set_busy(false);
+        let Some((fold, _)) = &session.loaded else {
+            return;
         };
         let (known, unheard): (Vec<Turn>, Vec<Turn>) = turns.into_iter().partition(|turn| {
             let id = turn.id.as_ref();
             id.is_some_and(|id| fold.turns.contains_key(id))
         });
         let mailbox = JournalId::Session(SessionId::clone(&session.id));
-        let is_busy = session.turns.is_busy();
         let mut batch = Batch::default();
         let known = known.iter().filter_map(|turn| turn.id.as_deref());
         batch
@@ -172,11 +198,12 @@ impl AgentState {
                 }
             });
         }
-        if let Some(turn) = unheard.into_iter().next().filter(|_| !is_busy) {
+        if let Some(turn) = unheard.into_iter().next() {
             // The turn's sender has the run that was to hear it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
-            self.turn(turn, reply);
+            self.queue(turn, reply);
         }
+        self.next_turn();
     }
 
     /// Looks into the session's mailbox again after a pause.
