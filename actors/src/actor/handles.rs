@@ -46,6 +46,9 @@ impl Session {
     /// Sends a turn to the session. It returns when the turn is recorded: at once, or after the
     /// turns before it have ended. A turn whose id was sent before returns the run of that turn.
     ///
+    /// A turn that is said to the run under way ([`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)) returns a handle
+    /// of that run. The handle's [outcome](Run::outcome) is that of the run which takes the turn.
+    ///
     /// Where another process carries the session, the turn is posted to that process, which begins
     /// it; the handle follows its recorded events from here. The post is durable: a turn whose
     /// sender and whose owner die begins in the next process that has the team.
@@ -79,11 +82,17 @@ impl Session {
         });
         let run = match shared.say(&self.id, &turn).await {
             Err(SystemError::Store(error)) if error.is_elsewhere() => {
-                shared.say_elsewhere(&self.id, turn).await?
+                shared.say_elsewhere(&self.id, &turn).await?
             }
             said => said?,
         };
-        Ok(self.system.run(run).watched(early))
+        let mut run = self.system.run(run);
+        run.early = Early(early.map(|early| Arc::new(Mutex::new(Some(early)))));
+        let id = turn.id.unwrap_or_default();
+        if run.id != RunId::of_turn(&self.id, &id) {
+            run.said = Some(Arc::new((self.id.clone(), id)));
+        }
+        Ok(run)
     }
 
     /// The turn with an id, if it says something.
@@ -138,6 +147,8 @@ pub struct Run {
     pub(crate) id: RunId,
     /// The subscription of the run's first reader, if it began before the run did.
     pub(crate) early: Early,
+    /// The turn that was said to it, if the handle was given for one.
+    said: Option<Arc<(SessionId, String)>>,
 }
 
 /// A subscription that waits for a reader.
@@ -155,12 +166,6 @@ impl Run {
     /// The run's id.
     pub fn id(&self) -> RunId {
         self.id
-    }
-
-    /// The same handle, whose first reader gets this subscription.
-    fn watched(mut self, early: Option<Subscription>) -> Self {
-        self.early = Early(early.map(|early| Arc::new(Mutex::new(Some(early)))));
-        self
     }
 
     /// Checks that the party for which this handle acts may use the run in this way.
@@ -228,7 +233,7 @@ impl Run {
     }
 
     /// Waits for the run's outcome, however long it takes. A run that goes on in another
-    /// journal is followed there.
+    /// journal is followed there, and so is a turn that was [sent](Session::send) to the run and that another run took.
     ///
     /// # Errors
     /// [`SystemError::Failed`] and [`SystemError::Parked`], and what the store fails with.
@@ -242,6 +247,23 @@ impl Run {
     /// # Errors
     /// Those of [`outcome`](Self::outcome).
     pub async fn outcome_and_spent(&self) -> Result<(Outcome, Spent), SystemError> {
+        use SystemError::{Failed, Parked};
+        let mut run = self.clone();
+        loop {
+            let ended = run.own_outcome().await;
+            let is_over = matches!(&ended, Ok(_) | Err(Failed { .. } | Parked { .. }));
+            let taker = match self.said.as_ref().filter(|_| is_over) {
+                Some(said) => self.system.shared().taker(said).await?,
+                None => run.id,
+            };
+            if taker == run.id {
+                return ended;
+            }
+            run = self.system.run(taker);
+        }
+    }
+
+    async fn own_outcome(&self) -> Result<(Outcome, Spent), SystemError> {
         self.check(Use::Look).await?;
         let mut run = self.clone();
         loop {
@@ -555,6 +577,7 @@ impl System {
             system: self.clone(),
             id,
             early: Early::default(),
+            said: None,
         }
     }
 

@@ -76,17 +76,17 @@ impl Shared {
     pub(crate) async fn say_elsewhere(
         self: &Arc<Self>,
         session: &SessionId,
-        turn: Turn,
+        turn: &Turn,
     ) -> Result<RunId, SystemError> {
         let id = turn.id.clone().unwrap_or_default();
         let run = RunId::of_turn(session, &id);
         let clock = &self.services.clock;
-        if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
+        if let Some(known) = self.begun_elsewhere(run, session, turn).await? {
             return Ok(known);
         }
         // A turn that was refused may be said again, so each post has an id of its own.
         let item = format!("begin/{}", self.services.fresh_id());
-        let body = ItemBody::ForwardedTurn(Box::new(posted(session, id, &turn)));
+        let body = ItemBody::ForwardedTurn(Box::new(posted(session, id, turn)));
         let item = MailboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
         self.services
@@ -95,7 +95,7 @@ impl Shared {
             .await?;
         let (mut interval, mut looked) = (PollInterval::between(LOOK.0, LOOK.1), clock.monotonic());
         loop {
-            if let Some(known) = self.begun_elsewhere(run, session, &turn).await? {
+            if let Some(known) = self.begun_elsewhere(run, session, turn).await? {
                 self.settle(session, &mine, None).await?;
                 return Ok(known);
             }
@@ -108,7 +108,7 @@ impl Shared {
             }
             if clock.monotonic().since(looked) >= OWNER_LOOK {
                 looked = clock.monotonic();
-                match self.say(session, &turn).await {
+                match self.say(session, turn).await {
                     Err(SystemError::Store(error)) if error.is_elsewhere() => {}
                     Err(SystemError::Overloaded { .. }) => {}
                     said => {
@@ -147,6 +147,31 @@ impl Shared {
             return Err(SystemError::OtherTurn { session, turn, run });
         }
         Ok(Some(run))
+    }
+
+    /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
+    /// may still hear it.
+    pub(crate) async fn taker(
+        &self,
+        (session, turn): &(SessionId, String),
+    ) -> Result<RunId, SystemError> {
+        let mut interval = PollInterval::new();
+        loop {
+            let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
+            let known = fold.turns.get(turn).map(|known| known.run);
+            if let Some(run) = known.or(fold.open) {
+                return Ok(run);
+            }
+            if self.is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            if fold.entries == 0 {
+                // The session was deleted.
+                return Err(SystemError::UnknownRun(RunId::of_turn(session, turn)));
+            }
+            // It is about to begin.
+            self.services.clock.sleep(interval.pause()).await;
+        }
     }
 
     /// The answer of the session's owner to a posted turn that did not become a run of its own.

@@ -169,6 +169,9 @@ async fn a_posted_turn_may_be_said_to_the_run_that_is_under_way() {
         .await
         .unwrap();
     assert_eq!(told.id(), first.id());
+    // That one asks no model, so it does not hear it.
+    assert_eq!(text(&told).await, "and tulips: water {}");
+    assert_eq!(text(&first).await, "roses: water {}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,7 +9,7 @@ use ghostlight_actors::{
 };
 
 use crate::{
-    stage::{Stage, pause, text},
+    stage::{Stage, outcome, pause, text},
     turns::{system, team},
 };
 
@@ -118,4 +118,47 @@ async fn whether_a_turn_steers_is_told_by_the_team_of_now_and_by_the_run() {
     system.reload(team(WhileBusy::Refuse)).await.unwrap();
     session.send("five").await.unwrap();
     assert!(session.send("six").await.is_err(), "the team refuses now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_turn_is_that_of_the_run_that_took_it() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    // A run that hears the turn answers it.
+    let hears = session.send("one").await.unwrap();
+    let heard = session.send(Turn::text("two").id("2")).await.unwrap();
+    assert_eq!(heard.id(), hears.id());
+    assert_eq!(text(&heard).await, "one|one|two");
+    // One that ends without having heard them does not; of the two turns the first becomes a run, which hears the second.
+    let deaf = session.send("deaf").await.unwrap();
+    let (three, four) = (session.send("three").await, session.send("four").await);
+    let (three, four) = (three.unwrap(), four.unwrap());
+    assert_eq!((three.id(), four.id()), (deaf.id(), deaf.id()));
+    let answer = text(&three).await;
+    let is_heard = answer.contains("|deaf|deaf|three|") && answer.ends_with("|four");
+    assert!(is_heard, "{answer}");
+    assert_eq!(text(&four).await, answer);
+    assert_eq!(text(&deaf).await, "deaf");
+    // It is so for all that waits for an answer.
+    session.send("deaf").await.unwrap();
+    let asked = session.ask("five").await.unwrap();
+    assert!(asked.text().ends_with("|deaf|deaf|five"), "{asked:?}");
+    session.send("deaf").await.unwrap();
+    let submitted = session.submit("six").unwrap();
+    let answer = submitted.outcome().await.unwrap().text().to_owned();
+    assert!(answer.ends_with("|deaf|deaf|six"), "{answer}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_turn_is_no_end_of_a_run_that_was_cancelled_before_it_heard() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let first = session.send("one").await.unwrap();
+    let second = session.send("two").await.unwrap();
+    assert_eq!(second.id(), first.id());
+    first.cancel("enough").await.unwrap();
+    assert!(outcome(&first).await.stop_reason().is_some());
+    assert!(text(&second).await.ends_with("|two"));
 }

@@ -18,6 +18,7 @@ use ghostlight_actors::{
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
 
 use super::{
     Asked, events,
@@ -34,6 +35,8 @@ use crate::{
 
 /// The header with the id of a turn, under which a turn that is sent again counts once.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// How long it takes at most to see how a run stands.
+const STANDS: Duration = Duration::from_secs(1);
 /// The longest id of a turn, in bytes.
 const MAX_ID: usize = 200;
 
@@ -312,7 +315,11 @@ pub(super) async fn awaited(
     let (end, questions) = match waited {
         Ok(Waited::Ended(outcome, _)) => (Some(End::of_outcome(&outcome)), Vec::new()),
         Ok(Waited::Asks(open)) => (None, QuestionView::all(open)),
-        Ok(Waited::GoesOn) => return stands(run, row).await,
+        // A turn that was said to a run which has ended may be one of its own, which goes on.
+        Ok(Waited::GoesOn) => match timeout(STANDS, stands(run, row.clone())).await {
+            Ok(stands) => return stands,
+            Err(_) => (None, Vec::new()),
+        },
         // A run that ended badly is not a failure of the request.
         Err(problem) if row.status.is_ended() || problem.word() == "conflict" => {
             (Some(End::of_error(&problem.detail())), Vec::new())
