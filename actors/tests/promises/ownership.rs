@@ -1,15 +1,25 @@
 //! A run has one writer, whoever else has the store open.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::{SystemError, supervisor::Supervisor},
-    contract::StoreError,
+    contract::{DynStore, StoreError, StoreWrapper},
     run::{Agent, RunContext},
-    vocabulary::{Effect, Entry, Outcome},
+    testing::InMemoryStore,
+    vocabulary::{Effect, Entry, JournalId, Outcome},
 };
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::{
+    contested::start,
+    stage::{Stage, ask, call, pause, text},
+};
 
 fn payer(stage: &Stage) -> Agent {
     let helper = Agent::from_fn("helper", |cx: RunContext| async move {
@@ -103,4 +113,41 @@ async fn an_owner_that_was_taken_over_and_wakes_takes_no_child_back() {
             row.agent
         );
     }
+}
+
+/// A store whose process is never sure that it owns its journals still, and that counts how often it is asked.
+struct Unsure(InMemoryStore, Arc<AtomicU32>);
+
+impl StoreWrapper for Unsure {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
+    fn term(&self) -> Option<u64> {
+        None
+    }
+
+    async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
+        self.1.fetch_add(1, SeqCst);
+        self.0.confirm(journal, epoch).await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_store_is_asked_once_before_an_effect_and_not_before_a_read() {
+    let stage = Stage::new();
+    let asked = Arc::new(AtomicU32::new(0));
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.tool_unasked(call("1", "look")).await?;
+        cx.tool_unasked(call("2", "put")).await?;
+        cx.tool_unasked(call("3", "pay")).await?;
+        Ok(Outcome::answer("done"))
+    })
+    .tool(stage.tool("look", Effect::Read, 10))
+    .tool(stage.tool("put", Effect::Idempotent, 10))
+    .tool(stage.tool("pay", Effect::Once, 10));
+    let store = Unsure(stage.store.clone(), asked.clone());
+    let system = start(&stage, store, agent).await;
+    assert_eq!(text(&ask(&system, "a", "go").await).await, "done");
+    assert_eq!(asked.load(SeqCst), 2);
 }

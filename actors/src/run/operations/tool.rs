@@ -268,16 +268,18 @@ pub(crate) async fn call_or_reconcile(
     let asked = match in_doubt {
         true => {
             durable.settled().await;
-            Some(ports.reconcile(invocation.clone()).await)
+            let asked = ports.reconcile(invocation.clone()).await;
+            if asked.end == ToolEnd::DidNotHappen {
+                // The tool was asked after the gate of this call.
+                durable.confirm().await?;
+            }
+            Some(asked)
         }
         false => None,
     };
     let called = match asked.filter(|asked| asked.end != ToolEnd::DidNotHappen) {
         Some(asked) => asked,
-        None => {
-            durable.confirm().await?;
-            ports.tool(invocation.clone()).await
-        }
+        None => ports.tool(invocation.clone()).await,
     };
     leg.tell(operation, called.told);
     leg.tried(operation, called.tries, in_doubt);
