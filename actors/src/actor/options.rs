@@ -16,8 +16,8 @@ pub struct SystemOptions {
     pub max_admissions: usize,
     /// How many turns wait in one session.
     pub max_queued_turns: usize,
-    /// How many root runs are live at once; past it new turns are refused, and interrupted runs are left to other
-    /// processes, or wait until others have ended.
+    /// How many root runs are live at once; past it turns that would begin one are refused, and interrupted runs are
+    /// left to other processes, or wait until others have ended.
     pub max_live_runs: usize,
     /// How long a run that waits for the outside stays in memory before it sleeps.
     pub linger: Duration,

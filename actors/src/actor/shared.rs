@@ -146,6 +146,13 @@ pub(super) fn check_code(row: &RunRow, known: u32) -> Result<(), StoreError> {
     })
 }
 
+fn overloaded(bound: usize) -> SystemError {
+    SystemError::Overloaded {
+        what: "the system".into(),
+        bound,
+    }
+}
+
 impl Shared {
     pub(crate) fn team(&self, name: &str) -> Option<TeamEntry> {
         let entry = self.teams.read().get(name).cloned()?;
@@ -200,17 +207,23 @@ impl Shared {
         all.saturating_sub(self.admissions.available_permits())
     }
 
-    /// Admits a new turn, or refuses it, at once.
-    pub(crate) fn admit(&self) -> Result<OwnedSemaphorePermit, SystemError> {
-        let overloaded = |bound| SystemError::Overloaded {
-            what: "the system".into(),
-            bound,
-        };
-        if self.services.previewer.live.roots() >= self.limits.max_live_runs {
-            return Err(overloaded(self.limits.max_live_runs));
+    /// Admits a turn, or refuses it, at once. Whether it adds a run is known to its session's agent, if there is one.
+    pub(crate) fn admit(&self, session: &SessionId) -> Result<OwnedSemaphorePermit, SystemError> {
+        let agent = self.agents.lock().get(session).and_then(SupervisedRef::get);
+        if agent.is_none() {
+            self.check_places()?;
         }
         let permit = self.admissions.clone().try_acquire_owned();
         permit.map_err(|_| overloaded(self.limits.max_admissions))
+    }
+
+    /// Refuses a run beyond the bound.
+    pub(super) fn check_places(&self) -> Result<(), SystemError> {
+        let bound = self.limits.max_live_runs;
+        match self.services.previewer.live.roots() < bound {
+            true => Ok(()),
+            false => Err(overloaded(bound)),
+        }
     }
 
     /// Has an agent told when it has had nothing to do for long enough.

@@ -39,7 +39,7 @@ impl Shared {
         session: &SessionId,
         turn: &Turn,
     ) -> Result<RunId, SystemError> {
-        let _admission = self.admit()?;
+        let _admission = self.admit(session)?;
         let mut tries = 1;
         loop {
             match self.say_once(session, turn.clone()).await {

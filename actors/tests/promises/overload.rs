@@ -3,14 +3,18 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{Run, SystemError},
+    definition::WhileBusy,
     run::{Agent, RunContext},
     session::Turn,
     testing::ScriptedModel,
     vocabulary::{Effect, Outcome},
 };
 
-use crate::stage::{Stage, ask, call, pause, text};
+use crate::{
+    stage::{Stage, ask, call, pause, text},
+    turns,
+};
 
 fn slow() -> Agent {
     Agent::from_fn("slow", |cx: RunContext| async move {
@@ -74,6 +78,40 @@ async fn past_its_bounds_the_system_refuses_at_once() {
     pause(50).await;
     let run = system.session("slow", "later").send("go").await.unwrap();
     assert_eq!(text(&run).await, "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_adds_no_run_is_taken_although_no_place_is_free() {
+    let mut stage = Stage::new();
+    stage.limits.max_live_runs = 1;
+    let system = turns::system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let one = Turn::text("one").id("1");
+    let first = session.send(one.clone()).await.unwrap();
+    // It is said to the run under way, it is the same again, and it waits for the place of the one before it.
+    let (steers, again) = (session.send("two").await, session.send(one).await);
+    assert_eq!(steers.unwrap().id(), first.id());
+    assert_eq!(again.unwrap().id(), first.id());
+    let waits = tokio::spawn({
+        let session = session.clone();
+        async move { session.send(Turn::text("three").dry_run()).await }
+    });
+    pause(10).await;
+    let other = system.session("worker", "t");
+    let is_refused = |sent: Result<Run, SystemError>| {
+        let refused = sent.unwrap_err();
+        let named = matches!(refused, SystemError::Overloaded { bound: 1, .. });
+        assert!(named, "{refused}");
+    };
+    is_refused(other.send("go").await);
+    text(&waits.await.unwrap().unwrap()).await;
+    pause(50).await;
+    let goes = other.send("go").await.unwrap();
+    // Its agent is still here.
+    is_refused(session.send("four").await);
+    text(&goes).await;
+    pause(50).await;
+    text(&session.send("four").await.unwrap()).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -83,7 +83,13 @@ impl AgentState {
             false => team.map_or_else(WhileBusy::default, |team| team.pinned.team.while_busy),
         };
         let decision = session.turns.offer(fold, (turn, reply), rule);
-        self.follow(decision);
+        match (decision, self.shared.check_places()) {
+            (TurnDecision::Begin(_, reply), Err(full)) => {
+                session.turns.set_busy(false);
+                let _ = reply.send(Err(full));
+            }
+            (decision, _) => self.follow(decision),
+        }
     }
 
     pub(super) fn follow(&mut self, decision: TurnDecision<TurnReply>) {
