@@ -43,6 +43,8 @@ pub(crate) struct Contested {
     pub(crate) lookups: Arc<AtomicU32>,
     /// How many of the next lookups of a run fail.
     pub(crate) failed_lookups: Arc<AtomicU32>,
+    /// How many of the next posts by themselves fail.
+    pub(crate) failed_posts: Arc<AtomicU32>,
     /// How many of the next reads of a mailbox fail.
     pub(crate) failed_mailboxes: Arc<AtomicU32>,
     /// How many of the next reads of a journal come before its first entry.
@@ -65,6 +67,7 @@ impl Contested {
             claims: Arc::default(),
             lookups: Arc::default(),
             failed_lookups: Arc::default(),
+            failed_posts: Arc::default(),
             failed_mailboxes: Arc::default(),
             early_reads: Arc::default(),
             commit_ms: 0,
@@ -141,6 +144,9 @@ impl StoreWrapper for Contested {
 
     async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
         go(&self.posts_wait).await;
+        if one_of(&self.failed_posts) {
+            return Err(failed("a mailbox"));
+        }
         self.inner.post(mailbox, item).await
     }
 

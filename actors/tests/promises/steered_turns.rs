@@ -1,16 +1,20 @@
 //! A turn that is said to a run under way: which run takes it, and whose answer its sender gets.
 
+use std::{sync::Arc, time::Duration};
+
 use ghostlight_actors::{
-    actor::{Session, SystemError},
+    actor::{Run, Session, System, SystemError},
     contract::{DynStore as _, ItemBody, MailboxItem},
     definition::WhileBusy,
-    session::Turn,
-    vocabulary::{Budget, Entry, Message, Timestamp},
+    run::{Agent, RunContext},
+    session::{SessionFold, Turn},
+    testing::{Fault, FaultyStore, Harm, Strike},
+    vocabulary::{Budget, Effect, Entry, Message, Outcome, Role, Timestamp},
 };
 
 use crate::{
     stage::{Stage, outcome, pause, text},
-    turns::{system, team},
+    turns::{model, system, team},
 };
 
 /// What was said in each turn of the session, with its answer.
@@ -161,4 +165,114 @@ async fn the_answer_to_a_turn_is_no_end_of_a_run_that_was_cancelled_before_it_he
     first.cancel("enough").await.unwrap();
     assert!(outcome(&first).await.stop_reason().is_some());
     assert!(text(&second).await.ends_with("|two"));
+}
+
+/// The turn's run, or its refusal. The test fails if its sender waits for ever.
+async fn sent(session: &Session, turn: &Turn, what: &str) -> Result<Run, SystemError> {
+    let hour = Duration::from_secs(3_600);
+    let sent = tokio::time::timeout(hour, session.send(turn.clone())).await;
+    sent.unwrap_or_else(|_| panic!("{turn:?} waits for ever, {what}"))
+}
+
+/// The answer to a turn that is sent until it is taken.
+async fn answer(session: &Session, turn: &Turn, what: &str) -> String {
+    loop {
+        // A store that fails may refuse the turn, or an answer to it.
+        if let Ok(run) = sent(session, turn, what).await
+            && let Ok(outcome) = run.outcome().await
+        {
+            return outcome.text().to_owned();
+        }
+        pause(1_000).await;
+    }
+}
+
+fn failing_at(call: u64) -> Fault {
+    Fault {
+        call: call.div_ceil(2),
+        strike: [Strike::Before, Strike::After][(call % 2) as usize],
+        harm: Harm::Fail,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_is_answered_once_and_by_its_run_whichever_call_of_the_store_fails() {
+    for call in 1.. {
+        let (stage, fault) = (Stage::alone(), failing_at(call));
+        let what = format!("{fault:?}");
+        let store = FaultyStore::at_call(stage.store.clone(), fault);
+        let builder = System::builder(store.clone()).options(stage.limits);
+        let builder = builder.model("default", model());
+        let Ok(system) = builder.team(team(WhileBusy::Steer)).start().await else {
+            continue;
+        };
+        let session = system.session("worker", "s");
+        let mut acknowledged = Vec::new();
+        for text in ["deaf", "two", "three"] {
+            if let Ok(run) = sent(&session, &Turn::text(text).id(text), &what).await {
+                acknowledged.push((text, run));
+            }
+        }
+        for (text, run) in &acknowledged {
+            // Another error than that of the store is a wrong one.
+            match run.outcome().await {
+                Ok(outcome) => {
+                    assert!(outcome.text().contains(text), "{text}: {outcome:?}, {what}")
+                }
+                Err(error) => assert!(matches!(error, SystemError::Store(_)), "{error}, {what}"),
+            }
+        }
+        pause(20_000).await;
+        let journal = session.id().clone().into();
+        let lines = stage.store.read(journal, 0, 1_000).await.unwrap();
+        let mut fold = SessionFold::default();
+        fold.extend(&lines, "s").unwrap();
+        let messages = fold.transcript.messages();
+        for (text, _) in acknowledged {
+            let is_it = |said: &&Arc<Message>| said.role == Role::User && said.content() == text;
+            let times = messages.iter().filter(is_it).count();
+            assert_eq!(times, 1, "{text} in {messages:?}, {what}");
+        }
+        if store.calls() < fault.call {
+            assert!(fault.call > 20, "{what}");
+            break;
+        }
+        system.stop().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_waits_for_an_interrupted_run_begins_whichever_call_of_the_store_fails() {
+    let team = || {
+        let agent = Agent::from_fn("worker", |cx: RunContext| async move {
+            let work = async {
+                tokio::time::sleep(Duration::from_secs(5)).await;
+                Ok::<_, String>(())
+            };
+            cx.step("work", Effect::Read, work).await?;
+            Ok(Outcome::answer(cx.input().content()))
+        });
+        agent.into_team().unwrap()
+    };
+    for call in 1.. {
+        let (mut stage, fault) = (Stage::alone(), failing_at(call));
+        let what = format!("{fault:?}");
+        let first = System::builder(stage.store.clone()).team(team());
+        let first = first.start().await.unwrap();
+        first.session("worker", "s").send("one").await.unwrap();
+        pause(1_000).await;
+        stage.crash(&first).await;
+        let store = FaultyStore::at_call(stage.store.clone(), fault);
+        let builder = System::builder(store.clone()).options(stage.limits);
+        let Ok(system) = builder.team(team()).recover(false).start().await else {
+            continue;
+        };
+        let (session, turn) = (system.session("worker", "s"), Turn::text("two").id("2"));
+        assert_eq!(answer(&session, &turn, &what).await, "two", "{what}");
+        if store.calls() < fault.call {
+            assert!(fault.call > 20, "{what}");
+            break;
+        }
+        system.stop().await.unwrap();
+    }
 }

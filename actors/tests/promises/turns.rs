@@ -1,6 +1,6 @@
 //! A turn that comes while another is under way waits, is refused, or steers, by setting.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use ghostlight_actors::{
     actor::{Run, Session, System, SystemError},
@@ -11,7 +11,10 @@ use ghostlight_actors::{
     vocabulary::{Effect, Message, Outcome, Question, Transfer},
 };
 
-use crate::stage::{Stage, outcome, pause, text};
+use crate::{
+    contested::Contested,
+    stage::{Stage, outcome, pause, text},
+};
 
 /// Works for a while, and then asks its model, unless it is told to be deaf.
 fn worker() -> Agent {
@@ -234,6 +237,23 @@ async fn turns_that_wait_are_told_when_the_run_before_them_begins_to_ask() {
             assert!(named, "{case}: {refused}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_asks_is_cancelled_for_the_next_turn_once_the_store_takes_it() {
+    let stage = Stage::new();
+    let store = Contested::over(stage.store.clone());
+    let failed = store.failed_posts.clone();
+    let system = System::builder(store).team(asker(WhileAsking::Cancel));
+    let system = system.start().await.unwrap();
+    let session = system.session("asker", "s");
+    let asking = said(&session, "ask now").await.unwrap();
+    pause(100).await;
+    failed.store(3, Ordering::SeqCst);
+    let next = said(&session, "next").await.unwrap();
+    assert!(outcome(&asking).await.stop_reason().is_some());
+    assert_eq!(text(&next).await, "next");
+    assert_eq!(failed.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test(start_paused = true)]
