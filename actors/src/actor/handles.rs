@@ -359,7 +359,7 @@ impl Run {
             let stays = |item: &MailboxItem| {
                 use ItemBody::{ForwardedTurn, ForwardedTurnEnded, Message, Steer, SteeringTurn};
                 let of_turns = matches!(item.body, ForwardedTurn(_) | ForwardedTurnEnded { .. });
-                of_turns || matches!(item.body, Message { .. } | Steer(_) | SteeringTurn { .. })
+                of_turns || matches!(item.body, Message { .. } | Steer(_) | SteeringTurn(_))
             };
             for mailbox in row.mailboxes() {
                 if !store.mailbox(mailbox).await?.iter().all(stays) {

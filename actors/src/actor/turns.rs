@@ -13,9 +13,9 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    contract::{Batch, ForwardedTurn, ItemBody, MailboxItem, StoreError},
+    contract::{Batch, ItemBody, MailboxItem, StoreError},
     session::Turn,
-    vocabulary::{JournalId, Message, RunId, SessionId, Timestamp},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 
 /// How often a turn is sent to a session whose agent or journal is lost under it.
@@ -78,15 +78,14 @@ impl Shared {
         session: &SessionId,
         turn: &Turn,
     ) -> Result<RunId, SystemError> {
-        let id = turn.id.clone().unwrap_or_default();
-        let run = RunId::of_turn(session, &id);
+        let run = RunId::of_turn(session, turn.id.as_deref().unwrap_or_default());
         let clock = &self.services.clock;
         if let Some(known) = self.begun_elsewhere(run, session, turn).await? {
             return Ok(known);
         }
         // A turn that was refused may be said again, so each post has an id of its own.
         let item = format!("begin/{}", self.services.fresh_id());
-        let body = ItemBody::ForwardedTurn(Box::new(posted(session, id, turn)));
+        let body = ItemBody::ForwardedTurn(Box::new(turn.clone()));
         let item = MailboxItem::new(item, clock.now(), body);
         let mine = item.id.clone();
         self.services
@@ -215,7 +214,7 @@ impl Shared {
             return Ok(());
         }
         let items = store.mailbox(journal).await?;
-        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn { .. });
+        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn(_));
         if items.iter().any(is_turn)
             && let Ok(agent) = self.agent_of(session).await
         {
@@ -251,16 +250,16 @@ impl Shared {
         item: MailboxItem,
     ) -> Result<(), SystemError> {
         let now = self.services.clock.now();
-        let posted = match item.body {
-            ItemBody::ForwardedTurn(posted) => *posted,
+        let turn = match item.body {
+            ItemBody::ForwardedTurn(turn) => turn,
             // The sender has stopped waiting for this answer.
             ItemBody::ForwardedTurnEnded { .. } if now.since(item.at) > TOLD_FOR => {
                 return self.settle(session, &item.id, None).await;
             }
             _ => return Ok(()),
         };
-        let run = RunId::of_turn(session, &posted.turn);
-        let told = match self.say(session, &turn_of(posted)).await {
+        let run = RunId::of_turn(session, turn.id.as_deref().unwrap_or_default());
+        let told = match self.say(session, &turn).await {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
             Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
@@ -295,28 +294,4 @@ impl Shared {
 /// The id of the answer to a posted turn.
 fn answer_to(item: &str) -> String {
     format!("begun/{item}")
-}
-
-fn posted(session: &SessionId, id: String, turn: &Turn) -> ForwardedTurn {
-    ForwardedTurn {
-        session: session.clone(),
-        turn: id,
-        message: Message::clone(&turn.message),
-        owner: turn.owner.clone(),
-        budget: turn.budget,
-        deadline: turn.deadline,
-        dry_run: turn.dry_run,
-        streaming: turn.streaming,
-        tools: turn.tools.clone(),
-    }
-}
-
-fn turn_of(posted: ForwardedTurn) -> Turn {
-    let mut turn = Turn::from(posted.message)
-        .id(posted.turn)
-        .budget(posted.budget);
-    (turn.owner, turn.deadline) = (posted.owner, posted.deadline);
-    (turn.dry_run, turn.streaming) = (posted.dry_run, posted.streaming);
-    turn.tools = posted.tools;
-    turn
 }

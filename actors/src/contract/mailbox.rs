@@ -1,13 +1,10 @@
 //! All that reaches a run or a session from outside.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::vocabulary::{
-    Budget, Message, OperationId, RunId, SessionId, StopReason, Timestamp, ToolDefinition,
-};
+use super::turn::Turn;
+use crate::vocabulary::{Message, OperationId, RunId, StopReason, Timestamp};
 
 /// An item of a mailbox. A mailbox has the id of a session, or of a run: of the run as which it began
 /// ([`RunRow::first`](super::RunRow::first)), but for an item that belongs to an operation, which stands in the mailbox
@@ -65,21 +62,10 @@ pub enum ItemBody {
     /// A turn in a session's mailbox, from which the run that is under way takes it. If no run does, it becomes a turn
     /// of its own.
     #[serde(rename = "turn")]
-    SteeringTurn {
-        /// The caller's id of it.
-        turn: String,
-        /// The text that is said.
-        message: Message,
-        /// The speaker.
-        owner: Option<String>,
-        /// The bounds of its run, if it has one.
-        budget: Budget,
-        /// When that run must have ended.
-        deadline: Option<Timestamp>,
-    },
+    SteeringTurn(Box<Turn>),
     /// A turn in the mailbox of a session that another process owns. The session's owner begins its run.
     #[serde(rename = "begin")]
-    ForwardedTurn(Box<ForwardedTurn>),
+    ForwardedTurn(Box<Turn>),
     /// Tells the process that posted a turn what became of the turn, where it got no run of its own.
     #[serde(rename = "begun")]
     ForwardedTurnEnded {
@@ -99,28 +85,4 @@ pub enum ItemBody {
         /// The operation.
         operation: OperationId,
     },
-}
-
-/// A turn for a session that another process owns.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ForwardedTurn {
-    /// The session.
-    pub session: SessionId,
-    /// The caller's id of the turn.
-    pub turn: String,
-    /// The text that is said.
-    pub message: Message,
-    /// The speaker.
-    pub owner: Option<String>,
-    /// The bounds of its run.
-    pub budget: Budget,
-    /// When that run must have ended.
-    pub deadline: Option<Timestamp>,
-    /// Whether the run calls no tool that has an effect.
-    pub dry_run: bool,
-    /// Whether models show their answers piece by piece.
-    pub streaming: Option<bool>,
-    /// Tools of the caller.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<Arc<ToolDefinition>>,
 }

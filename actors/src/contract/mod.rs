@@ -46,6 +46,7 @@ mod tool_access;
 mod tool_pace;
 mod tool_state;
 mod toolset;
+pub(crate) mod turn;
 mod typed_tool;
 
 pub use batch::{Append, Batch, Claim, Committed, StoredLine, TreeLine};
@@ -71,7 +72,7 @@ pub use interceptor::{
 pub use inventory::Inventory;
 pub use line::{EntryError, Line};
 pub(crate) use line_text::{AsText, LineText, Unread};
-pub use mailbox::{ForwardedTurn, ItemBody, MailboxItem};
+pub use mailbox::{ItemBody, MailboxItem};
 pub use membership::{CarriedTeam, Membership};
 pub(crate) use model::Slot;
 pub use model::{Model, ModelContext, ModelError, ModelHandle};

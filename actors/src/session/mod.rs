@@ -6,12 +6,11 @@
 mod checkpoint;
 mod fold;
 mod log;
-mod turn;
 mod turn_queue;
 
+pub use crate::contract::turn::Turn;
 pub(crate) use checkpoint::checkpoint_is_due;
 pub use checkpoint::{Checkpoint, decode_checkpoint, encode_checkpoint};
 pub use fold::{KnownTurn, SessionFold};
 pub use log::{LoggedTurn, SessionLog};
-pub use turn::Turn;
 pub(crate) use turn_queue::{TurnDecision, TurnQueue};

@@ -4,12 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::{Run, Session, System, SystemError},
-    contract::{DynStore as _, ItemBody, MailboxItem},
+    contract::{Clock as _, DynStore as _, ItemBody, MailboxItem},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, Strike},
-    vocabulary::{Budget, Effect, Entry, Message, Outcome, Role, Timestamp},
+    vocabulary::{Budget, Effect, Entry, Message, Outcome, Role, RunId, Timestamp},
 };
 
 use crate::{
@@ -52,13 +52,7 @@ async fn a_dry_run_leaves_what_was_said_to_the_run_before_it() {
     let dry = Turn::text("one").dry_run();
     let dry = session.send(dry).await.unwrap();
     // The run for which it was posted has just ended.
-    let body = ItemBody::SteeringTurn {
-        turn: "2".to_owned(),
-        message: Message::user("two"),
-        owner: None,
-        budget: Budget::default(),
-        deadline: None,
-    };
+    let body = ItemBody::SteeringTurn(Box::new(Turn::text("two").id("2")));
     let item = MailboxItem::new("turn/2", Timestamp(1), body);
     let mailbox = session.id().clone().into();
     stage.store.post(mailbox, item).await.unwrap();
@@ -165,6 +159,32 @@ async fn the_answer_to_a_turn_is_no_end_of_a_run_that_was_cancelled_before_it_he
     first.cancel("enough").await.unwrap();
     assert!(outcome(&first).await.stop_reason().is_some());
     assert!(text(&second).await.ends_with("|two"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_no_run_heard_begins_with_all_that_was_said_with_it() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    session.send("deaf").await.unwrap();
+    let turn = Turn::text("two")
+        .id("2")
+        .owner("ada")
+        .budget(Budget {
+            tool_calls: Some(7),
+            ..Budget::default()
+        })
+        .deadline(Timestamp(stage.clock.now().0 + 3_600_000))
+        .streaming(true);
+    text(&session.send(turn.clone()).await.unwrap()).await;
+    let own = RunId::of_turn(session.id(), "2");
+    let entries = stage.entries(own).await;
+    let Entry::RunStarted(start) = &entries[0] else {
+        panic!("{entries:?}");
+    };
+    assert_eq!((&start.owner, start.deadline), (&turn.owner, turn.deadline));
+    assert_eq!(start.budget.tool_calls, Some(7));
+    assert_eq!(start.streaming, Some(true));
 }
 
 /// The turn's run, or its refusal. The test fails if its sender waits for ever.

@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{DynStore, ForwardedTurn, ItemBody, MailboxItem, RunStatus, Store},
+    contract::{DynStore, ItemBody, RunStatus, Store},
     definition::WhileBusy,
     run::{Agent, Policy, PolicyContext, RunContext, Verdict},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, InMemoryStore, ScriptedModel, Strike},
     vocabulary::{
-        AgentError, Answer, Budget, Event, EventRecord, JournalId, Message, ModelRequest,
-        ModelResponse, Outcome, Role, RunId, SessionId, Timestamp, Transcript, Transfer,
+        AgentError, Answer, Event, EventRecord, JournalId, Message, ModelRequest, ModelResponse,
+        Outcome, Role, SessionId, Transcript, Transfer,
     },
 };
 use parking_lot::Mutex;
@@ -310,50 +310,6 @@ async fn what_was_said_to_a_run_that_is_parked_for_crashing_is_heard_by_the_next
         let heard = said(&stage.store).await;
         let times = heard.iter().filter(|said| *said == "two").count();
         assert_eq!(times, 1, "{heard:?}");
-    }
-}
-
-/// Such turns stood in the mailboxes of runs before sessions had mailboxes.
-#[tokio::test(start_paused = true)]
-async fn turns_that_an_older_program_left_in_mailboxes_of_runs_are_begun_at_the_next_start() {
-    let mut stage = Stage::new();
-    let system = start(stage.store.clone(), worker(WithAnswers)).await;
-    let session = system.session("worker", "s");
-    let ended = session.send(Turn::text("one").id("1")).await.unwrap();
-    text(&ended).await;
-    let (session, run) = (session.id().clone(), ended.id());
-    stage.crash(&system).await;
-    let said = |turn: &str| ItemBody::SteeringTurn {
-        turn: turn.to_owned(),
-        message: Message::user(turn),
-        owner: None,
-        budget: Budget::default(),
-        deadline: None,
-    };
-    let item = MailboxItem::new("turn/two", Timestamp(1), said("two"));
-    stage.store.post(run.into(), item).await.unwrap();
-    let posted = ForwardedTurn {
-        session: session.clone(),
-        turn: "three".to_owned(),
-        message: Message::user("three"),
-        owner: None,
-        budget: Budget::default(),
-        deadline: None,
-        dry_run: false,
-        streaming: None,
-        tools: Vec::new(),
-    };
-    let begun = RunId::of_turn(&session, "three");
-    let item = ItemBody::ForwardedTurn(Box::new(posted));
-    let item = MailboxItem::new("begin/three", Timestamp(2), item);
-    stage.store.post(begun.into(), item).await.unwrap();
-    let _system = start(stage.store.clone(), worker(WithAnswers)).await;
-    pause(20_000).await;
-    let mut there = self::said(&stage.store).await;
-    there.sort_unstable();
-    assert_eq!(there, ["one", "three", "two"]);
-    for mailbox in [run.into(), begun.into(), session_of()] {
-        assert_eq!(stage.store.mailbox(mailbox).await.unwrap(), []);
     }
 }
 

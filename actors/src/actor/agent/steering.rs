@@ -18,7 +18,7 @@ use crate::{
     definition::{WhileAsking, WhileBusy},
     run::Command,
     session::Turn,
-    vocabulary::{JournalId, Message, RunId, SessionId},
+    vocabulary::{JournalId, RunId, SessionId},
 };
 
 /// The id of a turn in its session's mailbox: a turn that is said twice is read once.
@@ -28,20 +28,9 @@ pub(super) fn item_of(turn: &str) -> String {
 
 /// The turns in a session's mailbox.
 async fn turns_in(store: &StoreHandle, mailbox: JournalId) -> Result<Vec<Turn>, StoreError> {
-    let turn_of = |item: MailboxItem| {
-        let ItemBody::SteeringTurn {
-            turn,
-            message,
-            owner,
-            budget,
-            deadline,
-        } = item.body
-        else {
-            return None;
-        };
-        let mut said = Turn::from(message).id(turn).budget(budget);
-        (said.owner, said.deadline) = (owner, deadline);
-        Some(said)
+    let turn_of = |item: MailboxItem| match item.body {
+        ItemBody::SteeringTurn(turn) => Some(*turn),
+        _ => None,
     };
     let items = store.mailbox(mailbox).await?.into_iter();
     Ok(items.filter_map(turn_of).collect())
@@ -77,13 +66,7 @@ impl AgentState {
                 if !takes_turns(&services, run, asks_first).await? {
                     return Ok(false);
                 }
-                let body = ItemBody::SteeringTurn {
-                    turn: id.clone(),
-                    message: Message::clone(&turn.message),
-                    owner: turn.owner.clone(),
-                    budget: turn.budget,
-                    deadline: turn.deadline,
-                };
+                let body = ItemBody::SteeringTurn(Box::new(turn.clone()));
                 let item = MailboxItem::new(item_of(&id), services.clock.now(), body);
                 let fresh = store.post(JournalId::clone(&mailbox), item).await?;
                 if !fresh && says_otherwise(store, mailbox, &turn).await? {

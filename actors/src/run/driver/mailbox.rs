@@ -1,5 +1,7 @@
 //! Mailbox items: messages, answers and results from outside.
 
+use std::sync::Arc;
+
 use futures_util::FutureExt;
 
 use super::{ActEvent, Acting, Driver, LegEnd, Work};
@@ -39,7 +41,7 @@ impl Driver {
                         return Err(LegEnd::Cancel(stop));
                     }
                     ItemBody::Steer(message) => (None, message),
-                    ItemBody::SteeringTurn { turn, message, .. } => (Some(turn), message),
+                    ItemBody::SteeringTurn(turn) => (turn.id, Arc::unwrap_or_clone(turn.message)),
                     body => {
                         leg.machine().arrived(item.id, body);
                         continue;

@@ -37,7 +37,7 @@ pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
         | ItemBody::ForwardedTurnEnded { .. }
         | ItemBody::CancelCall { .. } => false,
         ItemBody::Message { name, .. } => !is_of_topic(name),
-        ItemBody::Steer(_) | ItemBody::SteeringTurn { .. } | ItemBody::Cancel { .. } => true,
+        ItemBody::Steer(_) | ItemBody::SteeringTurn(_) | ItemBody::Cancel { .. } => true,
     }
 }
 

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
 use crate::{
-    contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError},
-    vocabulary::{Budget, JournalId, Message, OperationId, StopReason, Timestamp},
+    contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError, turn::Turn},
+    vocabulary::{JournalId, Message, OperationId, StopReason, Timestamp, ToolDefinition},
 };
 
 fn item(id: &str) -> MailboxItem {
@@ -143,6 +143,12 @@ pub(super) async fn order(place: &impl Place) -> Checked {
         lane: 2,
         number: 3,
     };
+    let turn = Turn::text("and then?")
+        .id("turn-2")
+        .owner("ada")
+        .deadline(Timestamp(7))
+        .streaming(true)
+        .tool(ToolDefinition::new("dig", "digs"));
     let bodies = [
         ItemBody::Answer {
             operation,
@@ -161,13 +167,8 @@ pub(super) async fn order(place: &impl Place) -> Checked {
             value: json!(1.5),
         },
         ItemBody::Steer(Message::user("be “brief”")),
-        ItemBody::SteeringTurn {
-            turn: "turn-2".to_owned(),
-            message: Message::user("and then?"),
-            owner: Some("ada".to_owned()),
-            budget: Budget::default(),
-            deadline: Some(Timestamp(7)),
-        },
+        ItemBody::SteeringTurn(Box::new(turn.clone())),
+        ItemBody::ForwardedTurn(Box::new(turn)),
         ItemBody::Cancel {
             reason: String::new(),
             stop: None,

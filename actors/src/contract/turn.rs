@@ -1,9 +1,11 @@
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::vocabulary::{Budget, Data, Message, Part, Timestamp, ToolDefinition};
 
 /// A user's message to a session, with its settings.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Turn {
     /// The message.
