@@ -151,7 +151,7 @@ impl Shared {
     /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
     /// may still hear it.
     pub(crate) async fn taker(
-        &self,
+        self: &Arc<Self>,
         (session, turn): &(SessionId, String),
     ) -> Result<RunId, SystemError> {
         let mut interval = PollInterval::new();
@@ -168,8 +168,11 @@ impl Shared {
                 // The session was deleted.
                 return Err(SystemError::UnknownRun(RunId::of_turn(session, turn)));
             }
-            // It is about to begin.
+            // It is about to begin, here where the process is gone that was to begin it.
             self.services.clock.sleep(interval.pause()).await;
+            if self.may_carry(session).await? {
+                self.tell_of_steering_turns(session).await;
+            }
         }
     }
 
@@ -206,19 +209,14 @@ impl Shared {
     }
 
     async fn read_items(self: &Arc<Self>, session: &SessionId) -> Result<(), StoreError> {
-        let (store, journal) = (&self.services.store, JournalId::from(session.clone()));
-        if self.team(&session.team).is_none()
-            || store.held_elsewhere(vec![journal.clone()]).await? == [true]
-        {
+        if !self.may_carry(session).await? {
             // The process that carries the session sees its mailbox as well, and so does the next such process.
             return Ok(());
         }
-        let items = store.mailbox(journal).await?;
+        let items = self.services.store.mailbox(session.clone().into()).await?;
         let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn(_));
-        if items.iter().any(is_turn)
-            && let Ok(agent) = self.agent_of(session).await
-        {
-            let _ = agent.cast(AgentCommand::SteeringTurnsWait);
+        if items.iter().any(is_turn) {
+            self.tell_of_steering_turns(session).await;
         }
         // Each is begun once, however often the mailbox is read while it waits for its turn.
         let items = items.into_iter().filter(|item| {
@@ -242,6 +240,19 @@ impl Shared {
             }
         }
         Ok(())
+    }
+
+    /// Whether this process has the code for a session that no other one carries.
+    async fn may_carry(&self, session: &SessionId) -> Result<bool, StoreError> {
+        let journals = vec![session.clone().into()];
+        let is_known = self.team(&session.team).is_some();
+        Ok(is_known && self.services.store.held_elsewhere(journals).await? != [true])
+    }
+
+    async fn tell_of_steering_turns(self: &Arc<Self>, session: &SessionId) {
+        if let Ok(agent) = self.agent_of(session).await {
+            let _ = agent.cast(AgentCommand::SteeringTurnsWait);
+        }
     }
 
     async fn begin_item(

@@ -4,18 +4,20 @@ use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::{Run, Session, System, SystemError},
-    contract::{Clock as _, DynStore as _, ItemBody, MailboxItem},
+    contract::{Clock as _, DynStore as _, ItemBody, MailboxItem, StoreHandle},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::{SessionFold, Turn},
-    testing::{Fault, FaultyStore, Harm, Strike},
+    testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
     vocabulary::{Budget, Effect, Entry, Message, Outcome, Role, RunId, Timestamp},
 };
 
 use crate::{
-    stage::{Stage, outcome, pause, text},
+    stage::{Stage, crash, outcome, pause, text},
     turns::{model, system, team},
 };
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// What was said in each turn of the session, with its answer.
 async fn turns(session: &Session) -> Vec<(String, String)> {
@@ -187,10 +189,52 @@ async fn a_turn_that_no_run_heard_begins_with_all_that_was_said_with_it() {
     assert_eq!(start.streaming, Some(true));
 }
 
+/// The owner of the session dies before or after each of its commits, while another process waits for the answer.
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_a_turn_comes_although_the_process_dies_that_was_to_begin_it() {
+    for call in 1.. {
+        let disk = InMemoryStore::new();
+        let start = |store: StoreHandle| {
+            let builder = System::builder(store).model("default", model());
+            builder.team(team(WhileBusy::Steer)).start()
+        };
+        let beside = StoreHandle::new(disk.another_process());
+        let beside = start(beside).await.unwrap();
+        let fault = crash(call);
+        let store = FaultyStore::at_commit(disk.clone(), fault);
+        let owner = start(StoreHandle::new(store.clone())).await.unwrap();
+        let session = owner.session("worker", "s");
+        tokio::select! {
+            biased;
+            () = store.crashed() => {}
+            deaf = session.send("deaf") => drop(deaf.unwrap()),
+        }
+        let dying = async {
+            store.crashed().await;
+            owner.supervisor().unwrap().actor().kill();
+            disk.crash();
+        };
+        let session = beside.session("worker", "s");
+        let turn = Turn::text("two").id("2");
+        let what = format!("{fault:?}");
+        let (answer, _) = tokio::join!(answer(&session, &turn, &what), async {
+            tokio::select! {
+                () = dying => {}
+                () = pause(20_000) => {}
+            }
+        });
+        assert!(answer.contains("two"), "{answer}, {what}");
+        if !store.is_dead() {
+            assert!(call > 8, "{what}");
+            break;
+        }
+        beside.stop().await.unwrap();
+    }
+}
+
 /// The turn's run, or its refusal. The test fails if its sender waits for ever.
 async fn sent(session: &Session, turn: &Turn, what: &str) -> Result<Run, SystemError> {
-    let hour = Duration::from_secs(3_600);
-    let sent = tokio::time::timeout(hour, session.send(turn.clone())).await;
+    let sent = tokio::time::timeout(HOUR, session.send(turn.clone())).await;
     sent.unwrap_or_else(|_| panic!("{turn:?} waits for ever, {what}"))
 }
 
@@ -198,10 +242,11 @@ async fn sent(session: &Session, turn: &Turn, what: &str) -> Result<Run, SystemE
 async fn answer(session: &Session, turn: &Turn, what: &str) -> String {
     loop {
         // A store that fails may refuse the turn, or an answer to it.
-        if let Ok(run) = sent(session, turn, what).await
-            && let Ok(outcome) = run.outcome().await
-        {
-            return outcome.text().to_owned();
+        if let Ok(run) = sent(session, turn, what).await {
+            let outcome = tokio::time::timeout(HOUR, run.outcome()).await;
+            if let Ok(outcome) = outcome.unwrap_or_else(|_| panic!("it hangs, {what}")) {
+                return outcome.text().to_owned();
+            }
         }
         pause(1_000).await;
     }
@@ -235,7 +280,10 @@ async fn a_turn_is_answered_once_and_by_its_run_whichever_call_of_the_store_fail
         }
         for (text, run) in &acknowledged {
             // Another error than that of the store is a wrong one.
-            match run.outcome().await {
+            match tokio::time::timeout(HOUR, run.outcome())
+                .await
+                .expect(&what)
+            {
                 Ok(outcome) => {
                     assert!(outcome.text().contains(text), "{text}: {outcome:?}, {what}")
                 }
