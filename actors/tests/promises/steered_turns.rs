@@ -151,7 +151,7 @@ async fn the_answer_to_a_turn_is_that_of_the_run_that_took_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_turn_is_no_end_of_a_run_that_was_cancelled_before_it_heard() {
+async fn the_answer_is_no_end_of_a_run_that_was_cancelled_before_it_heard() {
     let stage = Stage::new();
     let system = system(&stage, WhileBusy::Steer).await;
     let session = system.session("worker", "s");
@@ -191,7 +191,7 @@ async fn a_turn_that_no_run_heard_begins_with_all_that_was_said_with_it() {
 
 /// The owner of the session dies before or after each of its commits, while another process waits for the answer.
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_a_turn_comes_although_the_process_dies_that_was_to_begin_it() {
+async fn the_answer_to_a_turn_comes_although_its_sessions_process_dies() {
     for call in 1.. {
         let disk = InMemoryStore::new();
         let start = |store: StoreHandle| {
@@ -261,7 +261,7 @@ fn failing_at(call: u64) -> Fault {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_is_answered_once_and_by_its_run_whichever_call_of_the_store_fails() {
+async fn each_turn_is_answered_by_its_run_whichever_call_of_the_store_fails() {
     for call in 1.. {
         let (stage, fault) = (Stage::alone(), failing_at(call));
         let what = format!("{fault:?}");
@@ -310,7 +310,7 @@ async fn a_turn_is_answered_once_and_by_its_run_whichever_call_of_the_store_fail
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_waits_for_an_interrupted_run_begins_whichever_call_of_the_store_fails() {
+async fn behind_an_interrupted_run_a_turn_begins_whichever_call_fails() {
     let team = || {
         let agent = Agent::from_fn("worker", |cx: RunContext| async move {
             let work = async {
