@@ -8,6 +8,7 @@
 pub mod vocabulary;
 
 pub mod actor;
+mod assembly;
 pub mod contract;
 pub mod definition;
 pub mod run;

@@ -157,9 +157,16 @@ mod tests {
     use crate::assert_none;
     use crate::sources::with_workspace;
 
-    /// The rooms in which no files name each other in a circle. `run`, `testing` and `vocabulary` have some left: one of 42
+    /// The rooms in which no files name each other in a circle. `run`, `testing` and `vocabulary` have some left: one of 38
     /// files in `run`, and modules in the others that name what their own children name.
-    const WITHOUT_CIRCLES: [&str; 5] = ["actor", "session", "definition", "contract", "safety"];
+    const WITHOUT_CIRCLES: [&str; 6] = [
+        "actor",
+        "session",
+        "assembly",
+        "definition",
+        "contract",
+        "safety",
+    ];
 
     #[test]
     fn no_files_of_these_rooms_name_each_other_in_a_circle() {

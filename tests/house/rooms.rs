@@ -82,15 +82,20 @@ const PACKAGES: [(&str, &[&str]); 20] = [
 ];
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.
-const ENGINE_ROOMS: [&str; 7] = [
+const ENGINE_ROOMS: [&str; 8] = [
     "actor",
     "session",
+    "assembly",
     "run",
     "definition",
     "contract",
     "vocabulary",
     "safety",
 ];
+
+/// A room of the engine, and the room below it whose module shows its public names to other packages. Inside of the engine such
+/// a name belongs to the upper room, whichever way it is named.
+const SHOWN_BELOW: (&str, &str) = ("assembly", "run");
 
 /// The engine's test kit may name every room; what ships below it may not name the kit.
 const ENGINE_TEST_KIT: &str = "testing";
@@ -182,7 +187,8 @@ pub(crate) fn wrong_arrows(files: &[&SourceFile], packages: &[String]) -> Vec<St
             .filter(|file| file.package == package)
             .collect();
         let rooms = rooms_of(package);
-        let origins = root_names(&own, &rooms);
+        let mut origins = root_names(&own, &rooms);
+        origins.extend(names_shown_below(&own, packages));
         for file in own {
             if let Some(finding) = unknown_room(file, &rooms) {
                 findings.insert(finding);
@@ -245,11 +251,14 @@ fn judge(
         .within
         .first()
         .filter(|room| !FACADES.contains(&room.as_str()))?;
-    if mention.package != package {
+    if mention.package != package || is_shown_below(mention) {
         return None;
     }
     let named = mention.path.first()?;
-    let to = if rooms.contains(&named.as_str()) {
+    let shown = mention.path.get(..2).map(|path| path.join("::"));
+    let to = if let Some(Origin::Room(room)) = shown.and_then(|name| origins.get(&name)) {
+        room.clone()
+    } else if rooms.contains(&named.as_str()) {
         named.clone()
     } else {
         match origins.get(named) {
@@ -330,6 +339,26 @@ fn root_names(files: &[&SourceFile], rooms: &[&str]) -> BTreeMap<String, Origin>
         }
     }
     origins
+}
+
+/// The names of the upper room that the lower one shows, as `run::Agent`.
+fn names_shown_below(
+    files: &[&SourceFile],
+    packages: &[String],
+) -> impl Iterator<Item = (String, Origin)> {
+    let (above, below) = SHOWN_BELOW;
+    let found = files.iter().flat_map(|file| mentions(file, packages));
+    found.filter(is_shown_below).filter_map(move |mention| {
+        let name = format!("{below}::{}", mention.path.last()?);
+        Some((name, Origin::Room(above.to_owned())))
+    })
+}
+
+fn is_shown_below(mention: &Mention) -> bool {
+    let (above, below) = SHOWN_BELOW;
+    mention.re_exports
+        && mention.within == [below]
+        && mention.path.first().is_some_and(|room| room == above)
 }
 
 fn re_exports(
@@ -462,6 +491,21 @@ mod tests {
             engine("run", "fn f() { vec![ghostlight_actors::session::f()] }").len(),
             1
         );
+    }
+
+    #[test]
+    fn names_that_a_lower_room_shows_belong_to_the_upper_one() {
+        let shown = |module: &str, text: &str| {
+            check(&[
+                SourceFile::snippet(ENGINE, "run", "pub use crate::assembly::Agent;"),
+                SourceFile::snippet(ENGINE, module, text),
+            ])
+        };
+        assert!(shown("session", "use crate::run::Agent;").is_empty());
+        assert_eq!(shown("run::leg", "use super::Agent;").len(), 1);
+        assert_eq!(shown("run::leg", "use crate::run::{Agent, Leg};").len(), 1);
+        assert_eq!(shown("run::leg", "pub use crate::assembly::Team;").len(), 1);
+        assert_eq!(engine("run", "use crate::assembly::Team;").len(), 1);
     }
 
     #[test]

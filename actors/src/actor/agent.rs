@@ -433,7 +433,7 @@ impl AgentState {
         let mailbox_is_empty = loaded.mailbox_is_empty;
         let team = self.shared.team(&loaded.row.team);
         let version = team.as_ref().map_or(0, |team| team.pinned.team.version);
-        let registry = team.map_or_else(|| services.registry.clone(), |team| team.registry);
+        let code = team.map_or_else(|| services.registry.clone(), |team| team.registry);
         let commands = (sender, commands);
         if hosted.child.is_none() && hosted.route.cancelled.is_cancelled() {
             // An earlier incarnation was being cancelled. Only a cancellation that is recorded or still in
@@ -444,7 +444,7 @@ impl AgentState {
         let run_task = RunTask {
             loaded,
             history,
-            registry,
+            code,
             ports,
             commands,
             cancelled: hosted.route.cancelled.clone(),

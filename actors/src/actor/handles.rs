@@ -21,7 +21,7 @@ use crate::{
         StoredLine, Ticket,
     },
     run::{
-        Recorded,
+        Code, Recorded,
         operations::{self, AgentMessage, Allowance, TopicCounts},
     },
     session::Turn,

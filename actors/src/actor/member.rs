@@ -3,7 +3,8 @@
 use ractor::{ActorRef, RpcReplyPort, rpc::CallResult};
 
 use crate::{
-    run::{Agent, RunContext},
+    assembly::Agent,
+    run::RunContext,
     vocabulary::{AgentError, Effect, Message, Outcome, RunId},
 };
 

@@ -17,11 +17,12 @@ use super::{
     supervisor::Backoff,
 };
 use crate::{
+    assembly::Registry,
     contract::{
         BoxFuture, Entropy, ModelContext, ModelError, ModelHandle, ModelHost, NextModel, Slot,
         Telling,
     },
-    run::{Asked, Carried, Manner, ModelAnswer, ModelCall, ModelEnd, Registry},
+    run::{Asked, Carried, Manner, ModelAnswer, ModelCall, ModelEnd},
     vocabulary::{
         ErrorKind, ModelRequest, ModelResponse, OperationError, OperationId, Preview, Retry, RunId,
     },

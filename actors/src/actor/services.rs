@@ -22,13 +22,14 @@ use super::{
     tool_executor::ToolExecutor,
 };
 use crate::{
+    assembly::Registry,
     contract::{
         Batch, BoxFuture, Clock, Credential, Entropy, MailboxItem, Notice, PreviewSink, StateSlot,
         StoreHandle, Surroundings,
     },
     run::{
         Called, Carried, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
-        OnCommitted, Ports, Registry, StateLock, ToolEnd, ToolInvocation, ToolSlot,
+        OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot,
     },
     vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunEnd, RunId, Usage},
 };

@@ -19,9 +19,9 @@ use super::{
     volatile::VolatileTeams,
 };
 use crate::{
+    assembly::Registry,
     contract::{CarriedTeam, ClockJump, RunRow, StoreError},
     definition::{Pinned, TeamSpec},
-    run::Registry,
     vocabulary::{Digest, RunId, SessionId, Timestamp, listed},
 };
 

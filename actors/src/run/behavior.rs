@@ -9,12 +9,6 @@ use crate::{
     vocabulary::{AgentError, Outcome},
 };
 
-/// The return of an agent's function.
-pub(crate) type Returned = Result<Outcome, AgentError>;
-
-/// The function of a leg's agent, under way.
-pub(crate) type AgentFunction = BoxFuture<'static, Returned>;
-
 /// How an agent works: an ordinary async function that touches the world only through its
 /// context. Function calling, ReAct, a workflow, your own.
 ///

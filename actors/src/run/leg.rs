@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use super::call_identity::CallIdentity;
 use super::{
-    Ports, Recorded, Registry, RunSender, Tries, handover,
+    Code, Ports, Recorded, RunSender, Tries, handover,
     load::RecordedDelivery,
     notes::Versions,
     operation::{Delivery, Operation, erase},
@@ -41,8 +41,8 @@ pub(crate) struct Leg {
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
-    /// The registered code. Agents that the function makes are checked against it.
-    pub(crate) registry: Arc<Registry>,
+    /// The code behind its names. Agents that the function makes are checked against it.
+    pub(crate) code: Arc<dyn Code>,
     /// History, the turn, and what was said in earlier legs, as the agent sees it.
     pub(crate) conversation: Transcript,
     /// The whole conversation.
@@ -149,7 +149,7 @@ pub(crate) struct Opening<'a> {
     pub(crate) start: Arc<RunStart>,
     pub(crate) pinned: Arc<Pinned>,
     pub(crate) agent: Arc<PinnedAgent>,
-    pub(crate) registry: Arc<Registry>,
+    pub(crate) code: Arc<dyn Code>,
     pub(crate) history: &'a Transcript,
     pub(crate) sender: RunSender,
 }
@@ -204,7 +204,7 @@ impl Leg {
             start,
             pinned: opening.pinned,
             agent,
-            registry: opening.registry,
+            code: opening.code,
             conversation,
             whole,
             history,

@@ -2,27 +2,26 @@
 //! of their results, and replay.
 //!
 //! Architecture invariant: a run knows no actor and no store. It asks the world through
-//! `Ports`, and is told things through its channel of commands, `RunCommands`.
+//! `Ports`, for code by its name through `Code`, and is told things through its channel of commands, `RunCommands`.
 
 mod behavior;
-mod builder;
 mod call_identity;
 mod carried;
+mod code;
 mod command_channel;
 mod completed;
 mod context;
 mod driver;
 mod fork;
+mod function;
 mod future_set;
 mod gate;
 mod handover;
-mod interception;
 mod journal;
 mod ledger;
 mod leg;
 mod load;
 mod loop_context;
-mod names;
 mod notes;
 mod observe;
 mod operation;
@@ -30,33 +29,26 @@ mod operation_log;
 pub mod operations;
 mod policy;
 mod ports;
-mod pricing;
-mod receiving;
 mod recorded_result;
 mod recording;
-mod redefinition;
-mod registry;
 mod replay;
 mod run_machine;
 mod spoken;
 mod steps;
 mod task;
-mod tool_names;
-mod toolsets;
 mod waiting_words;
 mod words;
 
-pub(crate) use behavior::{AgentFunction, Returned};
 pub use behavior::{Behavior, BehaviorHandle};
-pub use builder::{Agent, AgentBehavior, AgentModel, AgentPolicy, Team};
 pub use call_identity::{InputDigest, OperationInput};
 pub(crate) use carried::{Asked, CallKey, Carried, Keeper, Manner};
+pub(crate) use code::{Code, ModelCode, ToolCode};
 pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub(crate) use completed::Kept;
 pub use context::{Composed, Performing, RunContext};
 pub use fork::ForkError;
+pub(crate) use function::{AgentFunction, Returned};
 pub use gate::Gate;
-pub use interception::Intercept;
 pub use load::Recorded;
 pub use loop_context::LoopContext;
 pub use observe::{Observer, events_of};
@@ -77,14 +69,17 @@ pub(crate) use ports::{
 };
 pub(crate) use recording::Written;
 pub use recording::{Recording, RecordingError};
-pub use registry::Registry;
-pub(crate) use registry::{ModelCode, ToolCode};
-pub use replay::{Divergence, Drift, Replay, RunReplay, replay};
+pub(crate) use replay::rehearse;
+pub use replay::{Divergence, Drift, Replay, RunReplay};
 pub use run_machine::answers;
 pub(crate) use run_machine::unfit;
 pub(crate) use task::{Incarnation, Loaded, RunExit, RunTask, SessionTail, row_of};
-pub(crate) use toolsets::ToolSources;
 
 pub(crate) use fork::{ChangedByTree, Copies, ForkTarget, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;
 pub(crate) use recorded_result::{is_error, read_end, read_result};
+
+// Programs find the names of the room above here. No file of this room uses them.
+pub use crate::assembly::{
+    Agent, AgentBehavior, AgentModel, AgentPolicy, Intercept, Registry, Team, replay,
+};

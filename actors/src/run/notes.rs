@@ -138,7 +138,7 @@ impl Leg {
             result,
             call,
         };
-        let chain = self.registry.tool_chain(&result.name);
+        let chain = self.code.tool_chain(&result.name);
         chain.iter().for_each(|one| one.unattempted(&told));
     }
 

@@ -14,11 +14,12 @@ use serde::Serialize;
 use tokio::runtime::Builder;
 
 use super::{
-    AgentFunction, Leg, Recorded, Recording, RecordingError, Registry, Returned, RunSender,
+    AgentFunction, Code, Leg, Recorded, Recording, RecordingError, Returned, RunSender,
     driver::{
         not_asked,
         waker::{Function, FunctionWaker, Step},
     },
+    function::function_of,
     leg::{CallIdentity, Opening},
     load::RecordedDelivery,
     operation::Delivery,
@@ -26,7 +27,7 @@ use super::{
     run_machine::{Next, RunMachine},
 };
 use crate::{
-    definition::{Pinned, TeamSpec},
+    definition::Pinned,
     vocabulary::{
         AgentError, CallDigest, Entry, ErrorKind, Message, OperationId, Outcome, RunEnd, RunId,
         RunStart, StopReason, Transcript,
@@ -103,19 +104,12 @@ impl Replay {
     }
 }
 
-/// Runs the functions of a recorded tree again with the code of this registry, and says where they
-/// ask for something else than what is recorded. Nothing outside is touched: every operation gets
-/// its recorded result, and one that has none is not begun. A run that has not ended is replayed
-/// as far as it is recorded, and one that was cancelled up to there.
-///
-/// The definitions are those to which the runs were pinned or, with `team`, today's.
-///
-/// # Errors
-/// When the recording does not read, or the registry lacks a behavior that it names.
-pub fn replay(
+/// Runs the functions of a recorded tree again with this code, and says where they ask for something else than what is
+/// recorded. `today` is the definition of runs that are not to go by their own.
+pub(crate) fn rehearse(
     recording: &Recording,
-    registry: &Registry,
-    team: Option<&TeamSpec>,
+    code: Arc<dyn Code>,
+    today: Option<Arc<Pinned>>,
 ) -> Result<Replay, RecordingError> {
     // Replay needs a thread of its own, with a runtime: parts of a function that yield go on in the order in which
     // the runtime of their thread wakes them, and the one of this thread cannot run before this function returns.
@@ -125,28 +119,26 @@ pub fn replay(
             let runtime = runtime.map_err(|error| RecordingError::Runtime {
                 reason: error.to_string(),
             })?;
-            runtime.block_on(rehearse(recording, registry, team))
+            runtime.block_on(rehearse_here(recording, &code, today.as_ref()))
         });
         thread.join()
     });
     rehearsed.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-async fn rehearse(
+async fn rehearse_here(
     recording: &Recording,
-    registry: &Registry,
-    team: Option<&TeamSpec>,
+    code: &Arc<dyn Code>,
+    today: Option<&Arc<Pinned>>,
 ) -> Result<Replay, RecordingError> {
-    let today = team.map(|team| Arc::new(registry.pin(team)));
-    let registry = Arc::new(registry.clone());
     let history = recording.transcript()?;
     let mut replay = Replay::default();
     for run in recording.runs() {
         let rehearsal = Rehearsal {
             run,
             recording,
-            registry: registry.clone(),
-            today: today.clone(),
+            code,
+            today,
             history: &history,
             places: HashMap::new(),
             drifts: Vec::new(),
@@ -160,8 +152,8 @@ async fn rehearse(
 struct Rehearsal<'a> {
     run: RunId,
     recording: &'a Recording,
-    registry: Arc<Registry>,
-    today: Option<Arc<Pinned>>,
+    code: &'a Arc<dyn Code>,
+    today: Option<&'a Arc<Pinned>>,
     history: &'a Transcript,
     /// The last entry of each operation.
     places: HashMap<OperationId, u64>,
@@ -261,13 +253,13 @@ impl Rehearsal<'_> {
             start,
             pinned,
             agent,
-            registry: self.registry.clone(),
+            code: self.code.clone(),
             history,
             sender: RunSender::channel().0,
         };
         let leg = Arc::new(Leg::open(opening, at, recorded, RunMachine::default()));
         leg.machine().has_ended = has_ended;
-        let function = self.registry.function_of(&leg).map_err(lacks)?;
+        let function = function_of(&leg).map_err(lacks)?;
         let came = self.drive(&leg, function).await?;
         let came = match came {
             Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),
@@ -278,7 +270,7 @@ impl Rehearsal<'_> {
 
     fn pinned(&self, start: &RunStart) -> Result<Arc<Pinned>, RecordingError> {
         let pinned = self.recording.pinned(self.run, start.definition)?;
-        Ok(match &self.today {
+        Ok(match self.today {
             Some(today) if pinned.made_by.is_none() => today.clone(),
             _ => Arc::new(pinned),
         })

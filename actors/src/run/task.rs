@@ -11,8 +11,9 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    ParentSender, Ports, Registry, Returned, RunCommands, RunSender,
+    Code, ParentSender, Ports, Returned, RunCommands, RunSender,
     driver::{Driver, LegEnd},
+    function::function_of,
     journal::JournalWriter,
     leg::{Leg, LegStart, Opening},
     load::Recorded,
@@ -84,8 +85,8 @@ pub(crate) struct RunTask {
     pub loaded: Loaded,
     /// The part of the session's history that belongs to this run.
     pub history: Transcript,
-    /// The registered code.
-    pub registry: Arc<Registry>,
+    /// The code behind its names.
+    pub code: Arc<dyn Code>,
     /// The ports to the world.
     pub ports: Arc<dyn Ports>,
     /// The run's channel, and a sender to it.
@@ -264,7 +265,7 @@ struct Carrier {
     start: Arc<RunStart>,
     pinned: Arc<Pinned>,
     history: Transcript,
-    registry: Arc<Registry>,
+    code: Arc<dyn Code>,
     recorded: Recorded,
     driver: Driver,
     session: Option<SessionTail>,
@@ -304,7 +305,7 @@ impl Carrier {
             start,
             pinned,
             history: task.history,
-            registry: task.registry,
+            code: task.code,
             recorded,
             driver,
             session: task.session,
@@ -381,7 +382,7 @@ impl Carrier {
                     Some(_) => self.finish(&leg, Err(error)).await,
                 };
             }
-            let function = match self.registry.function_of(&leg) {
+            let function = match function_of(&leg) {
                 Ok(function) => function,
                 Err(missing) => {
                     let reason = format!("agent {} lacks {missing}", leg.agent.name);
@@ -411,7 +412,7 @@ impl Carrier {
             start: self.start.clone(),
             pinned: self.pinned.clone(),
             agent,
-            registry: self.registry.clone(),
+            code: self.code.clone(),
             history: &self.history,
             sender: self.driver.sender.clone(),
         };

@@ -27,12 +27,12 @@ use crate::{
         tool_executor::ToolExecutor,
         volatile::VolatileTeams,
     },
+    assembly::{Intercept, Registry, Team},
     contract::{
         Clock, Entropy, Model, ModelHandle, ModelHost, StoreHandle, SystemClock, SystemEntropy,
         ToolHandle, check_finished,
     },
     definition::{DefinitionError, Durability, TeamSpec},
-    run::{Intercept, Registry, Team},
 };
 
 /// A System that is not started yet.

@@ -9,9 +9,9 @@ use super::{
 };
 use crate::{
     actor::{SystemError, shared::TeamEntry},
+    assembly::{Registry, Team},
     contract::StoreHandle,
     definition::{Durability, TeamSpec},
-    run::{Registry, Team},
 };
 
 impl System {

@@ -7,9 +7,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     actor::shared::Shared,
+    assembly::{Registry, ToolSources},
     contract::{Batch, Expected, StateWrite, StoreError, StoreHandle},
     definition::TeamSpec,
-    run::{Registry, ToolSources},
 };
 
 /// The scope of shared state in which they are kept; the keys are teams.

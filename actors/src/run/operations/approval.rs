@@ -164,7 +164,7 @@ impl RunContext {
         definition: Arc<ToolDefinition>,
     ) -> Result<ApprovalProgress, AgentError> {
         // A call that cannot be read is not run, and nobody is asked to approve it.
-        let code = self.leg().registry.tool_of(self.agent(), &call.name);
+        let code = self.leg().code.tool_of(self.agent(), &call.name);
         let called = (&definition, code.as_ref().ok().map(|code| &code.tool));
         if let Err(fault) = is_readable(called, &call.arguments) {
             let text = format!("{fault} Send the call again.");

@@ -72,7 +72,6 @@ impl Assignee {
             Self::Named(_) => return Ok((leg.pinned.clone(), None)),
             Self::Made(agent) | Self::MadeByModel(agent) => AgentSpec::clone(agent),
         };
-        leg.registry.inherit(&mut agent, (&leg.pinned, &leg.agent));
         if matches!(self, Self::MadeByModel(_)) {
             bound_requests(&mut agent, leg.agent.spec.context.as_ref());
         }
@@ -81,7 +80,7 @@ impl Assignee {
             let message = format!("the agent {name:?} cannot be made: {reason}");
             OperationError::new(ErrorKind::Malformed, message)
         };
-        let pinned = leg.registry.pin_made(agent, (&leg.pinned, &leg.agent));
+        let pinned = leg.code.pin_made(agent, (&leg.pinned, &leg.agent));
         let pinned = match pinned {
             Ok(pinned) => pinned,
             // The agent's run exists, and its journal names its definition.

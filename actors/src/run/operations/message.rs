@@ -181,7 +181,7 @@ impl Operation for Tell {
         };
         if let Some(agent) = agent_of(&cx, run)
             && let Some(received) =
-                (cx.leg.registry).received_by(&cx.leg.pinned.team, &agent, run != cx.start().root)
+                (cx.leg.code).received_by(&cx.leg.pinned.team, &agent, run != cx.start().root)
             && !received.contains(self.name)
         {
             let message = format!(

@@ -65,7 +65,7 @@ impl Operation for CallModel {
     }
 
     fn begin(self, cx: OperationContext) -> Begin<ModelResponse> {
-        let code = match cx.leg.registry.model_of(&cx.leg.agent, &self.0.model) {
+        let code = match cx.leg.code.model_of(&cx.leg.agent, &self.0.model) {
             Ok(code) => code,
             Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };

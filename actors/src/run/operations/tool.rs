@@ -139,7 +139,7 @@ impl Operation for CallTool {
             agent: cx.leg.agent.name.clone(),
             origin,
             previews: cx.leg.previews(&*cx.ports),
-            code: cx.leg.registry.tool_of(&cx.leg.agent, &call.name),
+            code: cx.leg.code.tool_of(&cx.leg.agent, &call.name),
             call,
             definition,
             deadline: cx.start().ends_by(),

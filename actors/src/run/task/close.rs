@@ -172,7 +172,7 @@ impl Carrier {
                 agent: agent.name.clone(),
                 origin: leg.origin.clone(),
                 previews: leg.previews(&*self.driver.ports),
-                code: self.registry.tool_of(&agent, &call.name),
+                code: self.code.tool_of(&agent, &call.name),
                 call: Arc::new(call.clone()),
                 definition,
                 deadline: None,

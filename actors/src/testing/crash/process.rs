@@ -10,11 +10,11 @@ use ractor::{Actor, ActorProcessingErr, ActorRef};
 use super::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError, from_checkpoint, recording},
+    assembly::{Registry, replay},
     contract::{
         Clock, DynStore, MailboxItem, RunFilter, RunRow, RunStatus, SeededEntropy, StoreHandle,
         StoredLine, SystemClock, Ticket,
     },
-    run::{Registry, replay},
     session::SessionFold,
     testing::{EffectLog, Fault, FaultyStore, InMemoryStore, Scenario, effect_log::LoggedEffect},
     vocabulary::{Begun, Entry, EventRecord, JournalId, OperationId, RunId, SessionId, Timestamp},

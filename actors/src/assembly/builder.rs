@@ -5,10 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde_json::Value;
 
-use super::{
-    Behavior, BehaviorHandle, Intercept, Policy, PolicyHandle, Registry, RunContext,
-    operations::AgentMessage,
-};
+use super::{Intercept, Registry};
 use crate::{
     contract::{Model, ModelHandle, ToolHandle, ToolsetHandle},
     definition::{
@@ -16,6 +13,7 @@ use crate::{
         DefinitionError, Durability, MemorySpec, ModelSpec, OWN_BEHAVIOR, OnHandoff, PolicySpec,
         Reach, Schedule, TeamSpec, TransferRules,
     },
+    run::{Behavior, BehaviorHandle, Policy, PolicyHandle, RunContext, operations::AgentMessage},
     vocabulary::{AgentError, Budget, ModelSettings, Outcome, schema_of},
 };
 

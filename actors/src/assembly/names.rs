@@ -9,11 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{
-    Registry,
-    interception::MakeInterceptor,
-    registry::{MakeBehavior, MakeModel, MakePolicy, MakeTool, MakeToolset},
-};
+use super::makers::{MakeBehavior, MakeInterceptor, MakeModel, MakePolicy, MakeTool, MakeToolset};
 use crate::{
     contract::{ModelHandle, ToolHandle, ToolsetHandle},
     definition::DefinitionError,
@@ -36,9 +32,9 @@ macro_rules! named {
         /// The named things of one place.
         #[derive(Clone, Default)]
         pub(super) struct Names {
-            $($table: BTreeMap<String, $type>,)*
+            $(pub(super) $table: BTreeMap<String, $type>,)*
             /// The names that were given to two different things. The last thing is kept.
-            twice: Vec<(&'static str, String)>,
+            pub(super) twice: Vec<(&'static str, String)>,
         }
 
         impl Names {
@@ -101,7 +97,7 @@ pub(super) struct Places {
     /// For all agents.
     pub(super) all: Names,
     /// For an agent and those below it.
-    agents: BTreeMap<String, Names>,
+    pub(super) agents: BTreeMap<String, Names>,
     /// The agents that have a thing of their own, by its kind and name: a team may have thousands of agents, and most names
     /// are nobody's own.
     owners: BTreeMap<&'static str, BTreeMap<String, BTreeSet<String>>>,
@@ -247,53 +243,5 @@ impl Places {
             _ => return listed(names),
         };
         format!("none (give the System's builder {way})")
-    }
-}
-
-impl Registry {
-    /// Refuses two different things under one name in one place. `all` is the place of all agents.
-    pub(crate) fn refuse_twice(&self, all: &str) -> Result<(), DefinitionError> {
-        let agents = self.places.agents.iter();
-        let of_agents = agents.map(|(agent, own)| (format!("agent {agent:?}"), own));
-        let of_all = (all.to_owned(), &self.places.all);
-        for (place, names) in std::iter::once(of_all).chain(of_agents) {
-            if let Some((what, name)) = names.twice.first() {
-                let name = name.clone();
-                return Err(DefinitionError::Collision { place, what, name });
-            }
-        }
-        Ok(())
-    }
-
-    /// The same names with other code behind them: what a simulation puts around each.
-    pub(crate) fn around(
-        mut self,
-        model: impl Fn(ModelHandle) -> ModelHandle,
-        tool: impl Fn(ToolHandle) -> ToolHandle,
-    ) -> Self {
-        let Places { all, agents, .. } = &mut self.places;
-        for names in std::iter::once(all).chain(agents.values_mut()) {
-            names
-                .models
-                .values_mut()
-                .for_each(|of| *of = model(of.clone()));
-            names
-                .tools
-                .values_mut()
-                .for_each(|of| *of = tool(of.clone()));
-        }
-        self
-    }
-
-    /// All models with what people may call the places that have them.
-    pub(crate) fn models_by_place(&self) -> Vec<(String, &ModelHandle)> {
-        let all = self.places.all.models.iter();
-        let all = all.map(|(name, model)| (format!("model {name}"), model));
-        let agents = self.places.agents.iter();
-        let own = agents.flat_map(|(agent, names)| {
-            let own = names.models.iter();
-            own.map(move |(name, model)| (format!("agent {agent} model {name}"), model))
-        });
-        all.chain(own).collect()
     }
 }

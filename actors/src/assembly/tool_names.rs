@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Registry, registry::MakeBehavior};
+use super::{Registry, makers::MakeBehavior};
 use crate::definition::{AgentSpec, DefinitionError, TeamSpec, is_engine_tool};
 
 /// The source of the tools that reach other agents, and of the engine's others, in words.

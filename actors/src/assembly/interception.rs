@@ -1,79 +1,14 @@
-//! Interceptors, and the models and tools around which each stands.
+//! The interceptors of a registry.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{registry::Registry, toolsets::Members};
+use super::{Intercept, Registry, makers::MakeInterceptor};
 use crate::{
-    contract::{Interceptor, InterceptorHandle, ModelHandle, ToolHandle},
+    contract::{InterceptorHandle, ModelHandle, ToolHandle},
     definition::{DefinitionError, InterceptorSpec, TeamSpec},
 };
-
-/// Makes an interceptor from its settings; the error says what is wrong with them.
-pub(super) type MakeInterceptor =
-    Arc<dyn Fn(&Map<String, Value>) -> Result<InterceptorHandle, String> + Send + Sync>;
-
-/// An interceptor and what it stands around: everything, or the models and tools that are named.
-///
-/// Where only models are named it wraps no tool, and the other way round.
-#[derive(Clone, Debug)]
-#[must_use = "an interceptor stands around the calls of the team or the System that is given it"]
-pub struct Intercept {
-    pub(super) interceptor: InterceptorHandle,
-    models: Option<Vec<String>>,
-    tools: Option<Vec<String>>,
-}
-
-impl Intercept {
-    /// This interceptor, around everything.
-    pub fn new(interceptor: impl Interceptor) -> Self {
-        Self::handle(InterceptorHandle::new(interceptor))
-    }
-
-    fn handle(interceptor: InterceptorHandle) -> Self {
-        Self {
-            interceptor,
-            models: None,
-            tools: None,
-        }
-    }
-
-    /// Around calls to these models.
-    pub fn models<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.models = Some(names.into_iter().map(Into::into).collect());
-        self
-    }
-
-    /// Around calls of these tools.
-    pub fn tools<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.tools = Some(names.into_iter().map(Into::into).collect());
-        self
-    }
-
-    fn wraps_model(&self, name: &str) -> bool {
-        wraps(&self.models, self.tools.is_none(), name)
-    }
-
-    fn wraps_tool(&self, name: &str, members: &Members) -> bool {
-        let of_toolset = |named: &String| members.holds(named, name);
-        wraps(&self.tools, self.models.is_none(), name)
-            || self.tools.iter().flatten().any(of_toolset)
-    }
-}
-
-impl<I: Interceptor> From<I> for Intercept {
-    fn from(interceptor: I) -> Self {
-        Self::new(interceptor)
-    }
-}
-
-fn wraps(named: &Option<Vec<String>>, otherwise: bool, name: &str) -> bool {
-    match named {
-        Some(named) => named.iter().any(|named| named == name),
-        None => otherwise,
-    }
-}
 
 impl Registry {
     /// Registers a kind of interceptor: what makes one from the settings of a team file.
@@ -150,12 +85,7 @@ impl Registry {
         self.chain(|intercept| intercept.wraps_model(name))
     }
 
-    /// The interceptors around a tool's calls, from the outermost on.
-    pub(super) fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
-        self.chain(|intercept| intercept.wraps_tool(name, &self.members))
-    }
-
-    fn chain(&self, wraps: impl Fn(&Intercept) -> bool) -> Arc<[InterceptorHandle]> {
+    pub(super) fn chain(&self, wraps: impl Fn(&Intercept) -> bool) -> Arc<[InterceptorHandle]> {
         let defined = self.defined_intercepts.values().flatten();
         let chain = self.intercepts.iter().chain(defined).filter(|i| wraps(i));
         let chain: Vec<_> = chain.map(|i| i.interceptor.clone()).collect();
