@@ -143,7 +143,7 @@ async fn the_answer_to_a_turn_is_that_of_the_run_that_took_it() {
     // It is so for all that waits for an answer.
     session.send("deaf").await.unwrap();
     let asked = session.ask("five").await.unwrap();
-    assert!(asked.text().ends_with("|deaf|deaf|five"), "{asked:?}");
+    assert!(asked.text.ends_with("|deaf|deaf|five"), "{asked:?}");
     session.send("deaf").await.unwrap();
     let submitted = session.submit("six").unwrap();
     let answer = submitted.outcome().await.unwrap().text().to_owned();
