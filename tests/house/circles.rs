@@ -157,15 +157,16 @@ mod tests {
     use crate::assert_none;
     use crate::sources::with_workspace;
 
-    /// The rooms in which no files name each other in a circle. `run`, `testing` and `vocabulary` have some left: one of 38
-    /// files in `run`, and modules in the others that name what their own children name.
-    const WITHOUT_CIRCLES: [&str; 6] = [
+    /// The rooms in which no files name each other in a circle: all but `run`, which has one of 38 files.
+    const WITHOUT_CIRCLES: [&str; 8] = [
         "actor",
         "session",
         "assembly",
         "definition",
         "contract",
         "safety",
+        "testing",
+        "vocabulary",
     ];
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::{
-    CrashReport,
+    options::CrashReport,
     process::{Journals, Life},
 };
 use crate::{

@@ -7,7 +7,7 @@ use std::{
 
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
-use super::CrashOptions;
+use super::options::CrashOptions;
 use crate::{
     actor::{Run, System, SystemError, from_checkpoint, recording},
     assembly::{Registry, replay},

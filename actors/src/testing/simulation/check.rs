@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use futures_util::FutureExt;
 
 use super::{
-    Simulation,
+    set_up::Simulation,
     world::{CallKey, World},
 };
 use crate::{

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{
-    Simulation,
+    set_up::Simulation,
     store::SimulatedStore,
     world::{CallKey, World},
 };

@@ -5,9 +5,9 @@ use std::{sync::Arc, time::Duration};
 use ractor::{Actor, ActorProcessingErr, ActorRef};
 
 use super::{
-    Simulation,
     outside::{Outside, take_over},
     ports::{Place, SimulatedModel, SimulatedTool},
+    set_up::Simulation,
     store::{SimulatedStore, noticed_as_poisoned},
     world::World,
 };

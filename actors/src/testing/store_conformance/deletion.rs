@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{
+use super::checking::{
     Checked, Found, Place, appending, commit, deletion, ensure, item, lines, making, refused, row,
     run, same, session, texts,
 };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::future;
 
-use super::{
+use super::checking::{
     Checked, Found, Place, appending, claim, commit, decoded, ensure, item, lines, making, read,
     refused, row, run, same, session, texts,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Checked, Found, Place, ensure, row, run, same, session};
+use super::checking::{Checked, Found, Place, ensure, row, run, same, session};
 use crate::{
     contract::{Append, Batch, DynDeletion, Line, RunStatus, StoreHandle, StoredLine},
     vocabulary::{Data, Digest, Entry, JournalId, Message, RunStart, SessionTurn, Timestamp},

@@ -1,6 +1,8 @@
 //! The index of runs.
 
-use super::{Checked, Found, Place, commit, ensure, lines, making, row, run, same, session};
+use super::checking::{
+    Checked, Found, Place, commit, ensure, lines, making, row, run, same, session,
+};
 use crate::{
     contract::{Append, Batch, Index, Journals, Line, RunFilter, RunRow, RunStatus, SessionFilter},
     vocabulary::{OperationId, RunId, SessionId, Timestamp},
@@ -98,7 +100,7 @@ pub(super) async fn filters(place: &impl Place) -> Checked {
     }
     let found = async |filter: RunFilter| {
         let rows = store.runs(filter).await?;
-        Ok::<_, super::Found>(rows.iter().map(|row| row.run).collect::<Vec<RunId>>())
+        Ok::<_, Found>(rows.iter().map(|row| row.run).collect::<Vec<RunId>>())
     };
     let all = RunFilter::default;
     let prefix = |digits: &str| RunFilter {

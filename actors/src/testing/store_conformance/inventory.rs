@@ -2,7 +2,9 @@
 
 use serde_json::value::to_raw_value;
 
-use super::{Checked, Place, claim, commit, ensure, item, making, row, run, same, session};
+use super::checking::{
+    Checked, Place, claim, commit, ensure, item, lines, making, row, run, same, session,
+};
 use crate::{
     contract::{Append, Batch, Expected, Index, Inventory, Mailboxes, StateWrite},
     vocabulary::Digest,
@@ -29,7 +31,7 @@ pub(super) async fn names(place: &impl Place) -> Checked {
     commit(&store, making(row(1), &["a"])).await?;
     claim(&store, run(1)).await?;
     claim(&store, session("s")).await?;
-    let first = Append::new(session("r"), 0, 1, super::lines(&["a"]));
+    let first = Append::new(session("r"), 0, 1, lines(&["a"]));
     commit(&store, Batch::of(first)).await?;
     for batch in [
         write("kept", Some(1)),

@@ -2,14 +2,16 @@
 
 use serde_json::json;
 
-use super::{Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same};
+use super::checking::{
+    Checked, Place, appending, claim, commit, ensure, making, refused, row, run, same,
+};
 use crate::{
     contract::{ItemBody, Journals, MailboxItem, Mailboxes, StoreError, turn::Turn},
     vocabulary::{JournalId, Message, OperationId, StopReason, Timestamp, ToolDefinition},
 };
 
 fn item(id: &str) -> MailboxItem {
-    super::item(id, 5)
+    super::checking::item(id, 5)
 }
 
 /// The mailbox of a run.

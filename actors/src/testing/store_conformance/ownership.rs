@@ -1,6 +1,6 @@
 //! Ownership: claims and epochs, while processes live, die and close.
 
-use super::{
+use super::checking::{
     Checked, Place, appending, claim, commit, ensure, item, lines, making, refused, row, run, same,
     session, texts,
 };

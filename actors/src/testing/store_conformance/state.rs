@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{
+use super::checking::{
     Checked, Found, Place, commit, ensure, making, refused, row, run, same, session, texts,
 };
 use crate::{

@@ -3,7 +3,10 @@
 use serde::{Serialize, ser};
 use serde_json::Value;
 
-use super::{DOUBLE, Form, NoForm, Writer, text::Text};
+use super::{
+    text::Text,
+    writer::{DOUBLE, Form, NoForm, Writer},
+};
 
 /// An array under way.
 pub(super) struct Items<'a> {

@@ -5,7 +5,7 @@ use serde::{
     ser::{self, Impossible},
 };
 
-use super::{NoForm, no_form};
+use super::writer::{NoForm, no_form};
 
 /// Accepts a key: a string, or a number or word that is written as one.
 pub(super) struct Text;

@@ -1,8 +1,6 @@
 //! The words of JSON Schema, and the kind of value under each.
 
-use serde_json::{Map, Value};
-
-use super::{legal, names};
+use serde_json::Value;
 
 /// The kind of value under a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,52 +90,6 @@ pub(super) const KEYWORDS: [(&str, Holds); 55] = [
     ("writeOnly", Holds::YesOrNo),
     ("deprecated", Holds::YesOrNo),
 ];
-
-impl Holds {
-    /// The value as it may stand under such a word; `None` if it may not.
-    pub(super) fn legal(self, value: Value) -> Option<Value> {
-        match (self, value) {
-            (Self::Schema, value @ Value::Bool(_)) => Some(value),
-            (Self::Schema, value @ Value::Object(_)) => Some(legal(value)),
-            (Self::Schemas, Value::Array(schemas)) if !schemas.is_empty() => {
-                Some(schemas.into_iter().map(branch).collect())
-            }
-            (Self::Named, Value::Object(schemas)) => {
-                let schemas = schemas
-                    .into_iter()
-                    .map(|(name, schema)| (name, legal(schema)));
-                Some(Value::Object(schemas.collect::<Map<_, _>>()))
-            }
-            (Self::Names, list @ Value::Array(_)) => Some(names(list)?.into()),
-            (Self::NamesByName, Value::Object(lists)) => {
-                let lists = lists.into_iter();
-                let lists = lists.filter_map(|(name, list)| Some((name, names(list)?.into())));
-                Some(Value::Object(lists.collect::<Map<_, _>>()))
-            }
-            (Self::Positive, Value::Number(number)) if number.as_f64().is_some_and(|n| n > 0.0) => {
-                Some(Value::Number(number))
-            }
-            (Self::Values, Value::Array(values)) if values.is_empty() => None,
-            (Self::Values | Self::Examples, value @ Value::Array(_))
-            | (Self::Text, value @ Value::String(_))
-            | (Self::YesOrNo, value @ Value::Bool(_))
-            | (Self::Number, value @ Value::Number(_)) => Some(value),
-            (Self::Count, value) if value.is_u64() => Some(value),
-            _ => None,
-        }
-    }
-}
-
-/// One of several schemas. Where its type is `null`, it means the type of that name: elsewhere nobody would write it.
-fn branch(schema: Value) -> Value {
-    match schema {
-        Value::Object(mut fields) if fields.get("type") == Some(&Value::Null) => {
-            fields.insert("type".to_owned(), Value::from("null"));
-            legal(Value::Object(fields))
-        }
-        schema => legal(schema),
-    }
-}
 
 /// The schemas right below this one.
 pub(super) fn below(schema: &Value) -> impl Iterator<Item = &Value> {

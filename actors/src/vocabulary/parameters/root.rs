@@ -2,12 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ParametersError, legal_fields, legal_type, names};
+use super::schema::{legal_fields, legal_type, names};
 
 /// The words that providers refuse at the root of a schema, of which the first three are folded into it.
 const NOT_AT_ROOT: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "enum", "const", "$ref"];
 /// How many schemas may stand in each other at the root.
 const DEEPEST: usize = 16;
+
+/// A schema of arguments that nothing could call.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the arguments are no object but {found}: no model can call the tool")]
+pub struct ParametersError {
+    found: String,
+}
 
 /// The root, in which all but references is legal.
 pub(super) fn legal(schema: &Value) -> Result<Value, ParametersError> {
