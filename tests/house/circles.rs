@@ -157,26 +157,33 @@ mod tests {
     use crate::assert_none;
     use crate::sources::with_workspace;
 
-    /// The rooms in which no files name each other in a circle: all but `run`, which has one of 38 files.
-    const WITHOUT_CIRCLES: [&str; 8] = [
+    const ROOMS: [&str; 9] = [
         "actor",
         "session",
         "assembly",
+        "run",
         "definition",
         "contract",
+        "vocabulary",
         "safety",
         "testing",
-        "vocabulary",
+    ];
+
+    /// The circles that are left: an operation begins with its leg, whose machine keeps operations that have not begun;
+    /// and a context has policies, which have contexts of their own.
+    const LEFT: [&str; 2] = [
+        "run::context, run::policy, run::policy::erased, run::policy::installed, run::policy::watch",
+        "run::leg, run::operation, run::run_machine",
     ];
 
     #[test]
-    fn no_files_of_these_rooms_name_each_other_in_a_circle() {
+    fn no_files_of_a_room_name_each_other_in_a_circle() {
         with_workspace(move |workspace| {
             let files: Vec<&SourceFile> = workspace.library(ENGINE).collect();
-            let found = circles_in(&files, &workspace.packages, &WITHOUT_CIRCLES);
-            assert_none(
-                &found,
-                "files that name each other in a circle; put what both need below them:",
+            let found = circles_in(&files, &workspace.packages, &ROOMS);
+            assert_eq!(
+                found, LEFT,
+                "files that name each other in a circle; put what both need below them"
             );
         });
     }

@@ -6,7 +6,7 @@ use super::{Registry, makers::MakeBehavior, registry::path_of};
 use crate::{
     contract::{InterceptorHandle, ModelHandle, ToolHandle},
     definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, PolicySpec, TeamSpec},
-    run::{BehaviorHandle, Code, ModelCode, PolicyHandle, ToolCode},
+    run::{AgentCode, BehaviorHandle, Code, ModelCode, PolicyHandle, ToolCode},
 };
 
 impl Code for Registry {
@@ -34,22 +34,6 @@ impl Code for Registry {
 
     fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]> {
         self.chain(|intercept| intercept.wraps_tool(name, &self.members))
-    }
-
-    fn behavior_of(&self, agent: &PinnedAgent) -> Result<BehaviorHandle, String> {
-        let behavior = &agent.spec.behavior;
-        let make = self.places.look_up(&agent.places, &behavior.name);
-        let make: Option<&MakeBehavior> = make.ok().flatten();
-        let make = make.ok_or_else(|| {
-            let (wanted, known) = (&behavior.name, self.places.known::<MakeBehavior>());
-            format!("the code of its behavior {wanted:?}; there are: {known}")
-        })?;
-        make(&behavior.settings).map_err(|reason| format!("a behavior that works ({reason})"))
-    }
-
-    fn policies_of(&self, agent: &PinnedAgent) -> Result<Vec<(String, PolicyHandle)>, String> {
-        let made = self.make_policies(&agent.spec, &agent.places);
-        made.map_err(|reason| format!("policies that work ({reason})"))
     }
 
     fn received_by(
@@ -116,6 +100,24 @@ impl Code for Registry {
             }
         }
         Ok(made)
+    }
+}
+
+impl AgentCode for Registry {
+    fn behavior_of(&self, agent: &PinnedAgent) -> Result<BehaviorHandle, String> {
+        let behavior = &agent.spec.behavior;
+        let make = self.places.look_up(&agent.places, &behavior.name);
+        let make: Option<&MakeBehavior> = make.ok().flatten();
+        let make = make.ok_or_else(|| {
+            let (wanted, known) = (&behavior.name, self.places.known::<MakeBehavior>());
+            format!("the code of its behavior {wanted:?}; there are: {known}")
+        })?;
+        make(&behavior.settings).map_err(|reason| format!("a behavior that works ({reason})"))
+    }
+
+    fn policies_of(&self, agent: &PinnedAgent) -> Result<Vec<(String, PolicyHandle)>, String> {
+        let made = self.make_policies(&agent.spec, &agent.places);
+        made.map_err(|reason| format!("policies that work ({reason})"))
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{InputDigest, ToolInvocation};
+use super::{InputDigest, calls::ToolInvocation};
 use crate::{
     contract::BoxFuture,
     vocabulary::{CallDigest, OperationId, RunId, ToolCall},

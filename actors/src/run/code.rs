@@ -2,31 +2,13 @@
 
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-use super::{BehaviorHandle, PolicyHandle};
+use super::calls::{ModelCode, ToolCode};
 use crate::{
-    contract::{InterceptorHandle, ModelHandle, ToolHandle},
+    contract::InterceptorHandle,
     definition::{AgentSpec, DefinitionError, Pinned, PinnedAgent, TeamSpec},
 };
 
-/// A model, and the interceptors around its calls.
-#[derive(Clone, Debug)]
-pub(crate) struct ModelCode {
-    /// The model.
-    pub(crate) model: ModelHandle,
-    /// The interceptors around each attempt, from the outermost on.
-    pub(crate) chain: Arc<[InterceptorHandle]>,
-}
-
-/// A tool, and the interceptors around its calls.
-#[derive(Clone, Debug)]
-pub(crate) struct ToolCode {
-    /// The tool.
-    pub(crate) tool: ToolHandle,
-    /// The interceptors around each call, from the outermost on.
-    pub(crate) chain: Arc<[InterceptorHandle]>,
-}
-
-/// The code behind the names of a definition. A run asks for it by name, and knows no registry.
+/// The code of calls and messages. A run asks for it by name, and knows no registry.
 pub(crate) trait Code: fmt::Debug + Send + Sync {
     /// The model that an agent calls so; the error says which there are.
     fn model_of(&self, agent: &PinnedAgent, name: &str) -> Result<ModelCode, String>;
@@ -36,12 +18,6 @@ pub(crate) trait Code: fmt::Debug + Send + Sync {
 
     /// The interceptors around a tool's calls, from the outermost on.
     fn tool_chain(&self, name: &str) -> Arc<[InterceptorHandle]>;
-
-    /// An agent's behavior, made from its settings. The error says what is missing.
-    fn behavior_of(&self, agent: &PinnedAgent) -> Result<BehaviorHandle, String>;
-
-    /// An agent's policies by name, made from their settings. The error says what is missing.
-    fn policies_of(&self, agent: &PinnedAgent) -> Result<Vec<(String, PolicyHandle)>, String>;
 
     /// The names of the messages that a run of this agent receives, itself or after it has handed its conversation on.
     /// `None` where it may be any: the agent does not say, and its code may receive messages. The conversation of a child

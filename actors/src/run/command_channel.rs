@@ -12,7 +12,10 @@ use futures_channel::mpsc;
 use futures_util::StreamExt;
 use parking_lot::Mutex;
 
-use super::{ChildReport, Command, waiting_words::WaitingWords};
+use super::{
+    command::{ChildReport, Command},
+    waiting_words::WaitingWords,
+};
 use crate::vocabulary::RunId;
 
 /// Sends commands to a run. Cloning shares it.

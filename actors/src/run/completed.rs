@@ -1,10 +1,10 @@
 //! The end of an operation, as the journal keeps it until somebody reads its text.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use serde::Serialize;
 
-use super::{call_identity::CallIdentity, operation::End};
+use super::call_identity::CallIdentity;
 use crate::{
     contract::{AsText, LineText, Unread, may_have_files},
     vocabulary::{CallReport, ErrorKind, OperationError, OperationId, Spent, canonical, charge},
@@ -55,7 +55,7 @@ impl<T: Serialize + Send + Sync> AsText for Copied<T> {
 }
 
 /// Appends `{"Ok": …}` or `{"Err": …}`.
-pub(super) fn write_end<T: Serialize>(
+fn write_end<T: Serialize>(
     end: Result<&T, &OperationError>,
     into: &mut Vec<u8>,
 ) -> serde_json::Result<()> {
@@ -157,6 +157,81 @@ fn put<T: Serialize + ?Sized>(value: &T, into: &mut Vec<u8>) {
     let _ = canonical::write_as_given(value, into);
 }
 
+/// The product of an operation, of any type. The driver records it and gives it to the function.
+pub(crate) struct Made {
+    pub(super) output: Box<dyn AnyOutput>,
+    /// A copy for the journal.
+    pub(super) kept: Option<Kept>,
+    /// The part of the run's budget that the operation consumed.
+    pub(crate) spent: Spent,
+    /// Whether the operation has said what it consumed, and what the journal keeps.
+    pub(super) is_reckoned: bool,
+}
+
+/// The end of an operation, before it is recorded and delivered.
+pub(crate) type End = Result<Made, OperationError>;
+
+impl Made {
+    pub(crate) fn new(output: impl Serialize + Send + 'static, spent: Spent) -> Self {
+        let (output, kept) = (Box::new(output), None);
+        Self {
+            output,
+            kept,
+            spent,
+            is_reckoned: true,
+        }
+    }
+
+    /// The output of an operation that has not [reckoned](Self::reckon) it.
+    pub(super) fn unreckoned(output: impl Serialize + Send + 'static) -> Self {
+        Self {
+            is_reckoned: false,
+            ..Self::new(output, Spent::default())
+        }
+    }
+
+    /// Writes `{"Ok": …}`.
+    pub(crate) fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
+        self.output.write(into)
+    }
+
+    /// The output, if it has this type.
+    pub(crate) fn output_mut<T: 'static>(&mut self) -> Option<&mut T> {
+        self.output.as_any().downcast_mut()
+    }
+
+    /// The output, for the function that knows its type.
+    pub(crate) fn into_output(self) -> Box<dyn Any + Send> {
+        self.output.into_any()
+    }
+}
+
+/// An output that can be written to the journal or given to the function.
+pub(super) trait AnyOutput: Send {
+    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
+
+    fn as_any(&mut self) -> &mut dyn Any;
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
+}
+
+impl<T: Serialize + Send + 'static> AnyOutput for T {
+    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
+        write_end(Ok(self), into)
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
+        self
+    }
+}
+
+/// Makes the end of an operation when it is recorded.
+pub(crate) type Make = Box<dyn FnOnce() -> End + Send>;
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
@@ -165,7 +240,6 @@ mod tests {
     use super::*;
     use crate::{
         contract::Line,
-        run::operation::Made,
         vocabulary::{AnsweredBy, AskedBy, CallDigest, Entry, Timestamp},
     };
 

@@ -23,19 +23,19 @@ use std::{
 use futures_util::FutureExt;
 use tokio_util::sync::CancellationToken;
 
-pub(super) use patience::{END_OF_FUNCTION, not_asked};
+pub(super) use patience::not_asked;
 use waker::{Function, FunctionWaker, Step, step_back};
-use writing::bring_content;
 
 use super::{
     AgentFunction, ChildStart, Command, Idleness, ParentSender, Ports, Returned, RunCommands,
     RunSender, ToolEnd,
+    completed::{End, Made},
     future_set::FutureSet,
     journal::JournalWriter,
     ledger::Ledger,
     leg::{About, Leg},
     load::{Recorded, RecordedDelivery},
-    operation::{Attempt, Begin, Changes, Delivery, End, Made},
+    operation::{Attempt, Begin, Changes, Delivery},
     ports::StateLock,
     run_machine::{Call, Next},
 };
@@ -43,7 +43,7 @@ use crate::{
     contract::{BoxFuture, StoreError, pause_until},
     definition::TeamSpec,
     vocabulary::{
-        AgentError, Entry, JournalId, OperationError, OperationId, RunId, RunStart, Spent,
+        AgentError, Digest, Entry, JournalId, OperationError, OperationId, RunId, RunStart, Spent,
         StopReason, Timestamp,
     },
 };
@@ -521,4 +521,23 @@ fn rings(alarm: &mut Option<BoxFuture<'_, ()>>, cx: &mut Context<'_>) -> bool {
 /// The delivery of a completed operation to the function.
 fn delivery(recorded: Result<(), OperationError>, made: End) -> Delivery {
     Delivery::Live(recorded.and(made).map(Made::into_output))
+}
+
+/// Puts the content to which a recorded result refers where the function finds it.
+async fn bring_content(
+    ports: Arc<dyn Ports>,
+    leg: &Leg,
+    op: OperationId,
+    digest: Digest,
+) -> Result<(), LegEnd> {
+    match ports.store().blob(digest).await.map_err(LegEnd::Store)? {
+        Some(content) => {
+            leg.books.lock().contents.insert(op, content);
+            Ok(())
+        }
+        None => Err(LegEnd::Store(StoreError::Damaged {
+            place: format!("operation {op} of run {}", leg.run),
+            reason: format!("the blob {digest}, which it loaded, is not there"),
+        })),
+    }
 }

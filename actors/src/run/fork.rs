@@ -8,10 +8,8 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
-    Recording, RecordingError, is_error,
-    operations::{Spawned, recorded_change},
-    read_result,
-    recording::decode,
+    Recording, RecordingError, is_error, operations::Spawned, read_result,
+    recorded_change::recorded_change, recording::decode,
 };
 pub(crate) use copies::Copies;
 use copies::calls;

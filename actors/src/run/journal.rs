@@ -11,7 +11,11 @@ use std::{
 use futures_util::task::AtomicWaker;
 use tokio::sync::Notify;
 
-use super::{OnCommitted, Ports, completed::record, leg::CallIdentity, operation::End};
+use super::{
+    OnCommitted, Ports,
+    call_identity::CallIdentity,
+    completed::{End, record},
+};
 use crate::{
     contract::{Append, AsText, Batch, Claim, Committed, Line, MailboxItem, RunRow, StoreError},
     vocabulary::{CallReport, JournalId, OperationError, OperationId, RunId, Spent, Timestamp},

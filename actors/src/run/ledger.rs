@@ -9,8 +9,37 @@ use std::{
     time::Duration,
 };
 
-use super::operations::Allowance;
+use serde::{Deserialize, Serialize};
+
 use crate::vocabulary::{Amounts, Budget, OperationId, Resource, RunStart, Spent, Timestamp};
+
+/// The budget of the run, its consumption, and the time at which it must end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Allowance {
+    /// The bounds.
+    pub budget: Budget,
+    /// The consumption, children that have ended included.
+    pub spent: Spent,
+    /// The share that is reserved for children that have not ended.
+    #[serde(default)]
+    pub reserved: Amounts,
+    /// When the run must have ended.
+    pub deadline: Option<Timestamp>,
+}
+
+impl Allowance {
+    /// How much of a resource is neither consumed nor set aside. `None` for a resource without a
+    /// bound, and for wall time, which is a deadline.
+    pub fn left(&self, resource: Resource) -> Option<u64> {
+        if !Resource::COUNTED.contains(&resource) {
+            return None;
+        }
+        let taken = self.spent.used(resource);
+        let taken = taken.saturating_add(self.reserved.of(resource));
+        Some(self.budget.bound(resource)?.saturating_sub(taken))
+    }
+}
 
 /// The books of one run's budget.
 #[derive(Clone, Debug, Default)]

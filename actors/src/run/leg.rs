@@ -12,21 +12,24 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use super::call_identity::CallIdentity;
 use super::{
-    Code, Ports, Recorded, RunSender, Tries, handover,
-    load::RecordedDelivery,
-    notes::Versions,
+    Code, Ports, Recorded, RunSender, Tries,
+    calls::NotesLoss,
+    delegated::{InBackground, MadeAgent},
+    heard_words::Words,
+    leg_start::LegStart,
     operation::{Delivery, Operation, erase},
-    operations::{self, InBackground, MadeAgent, TeamToolState, Temp},
+    recorded_note::Versions,
     run_machine::{RunMachine, Stage},
-    words::Words,
+    takeover,
+    temp::Temp,
 };
 use crate::{
-    contract::{Emission, Origin, PreviewSink},
+    contract::{Emission, Origin, PreviewSink, ToolState},
     definition::{Pinned, PinnedAgent},
     vocabulary::{
-        AgentError, AnsweredBy, AskedBy, Begun, CallReport, Cause, Digest, Entry, Message,
-        ModelResponse, OperationError, OperationId, OperationMap, Part, RunId, RunStart, ToolCall,
-        Transcript, Usage,
+        AgentError, AnsweredBy, AskedBy, Begun, CallReport, Cause, Entry, Message, ModelResponse,
+        OperationError, OperationId, OperationMap, Part, RunId, RunStart, ToolCall, Transcript,
+        Usage,
     },
 };
 
@@ -69,7 +72,7 @@ pub(crate) struct Leg {
     /// Where the previews of its calls go, once it has made one.
     previews: OnceLock<PreviewSink>,
     /// The state that its calls of tools may read, once it has made one.
-    tool_state: OnceLock<Arc<TeamToolState>>,
+    pub(crate) tool_state: OnceLock<Arc<dyn ToolState>>,
 }
 
 /// The record beside the end of a call.
@@ -111,37 +114,6 @@ pub(crate) struct Books {
     pub(crate) spawned: Vec<(String, RunId)>,
 }
 
-/// How a leg begins, as its journal records it.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct LegStart {
-    pub(crate) number: u32,
-    pub(crate) agent: String,
-    pub(crate) request: Option<String>,
-    /// The messages of the run before this leg.
-    pub(crate) said: Vec<Arc<Message>>,
-    /// The places in `said` of messages that people sent while the run was under way.
-    pub(crate) heard: Vec<u32>,
-    pub(crate) callers: Vec<String>,
-    pub(crate) returned_by: Option<String>,
-}
-
-impl LegStart {
-    /// The entry of the leg's beginning.
-    pub(crate) fn entry(&self, display_name: Option<String>) -> Entry {
-        let at = self.clone();
-        Entry::LegStarted {
-            leg: at.number,
-            agent: at.agent,
-            display_name,
-            request: at.request,
-            messages: at.said,
-            callers: at.callers,
-            returned_by: at.returned_by,
-            heard: at.heard,
-        }
-    }
-}
-
 /// Where a leg begins.
 pub(crate) struct Opening<'a> {
     pub(crate) run: RunId,
@@ -175,9 +147,9 @@ impl Leg {
             whole.extend(at.said);
         }
         let (asked, by) = (at.request.as_deref(), at.returned_by.as_deref());
-        let note = handover::note(&agent.spec, asked, by, at.number > 0).map(Arc::new);
+        let note = takeover::note(&agent.spec, asked, by, at.number > 0).map(Arc::new);
         whole.extend(note.clone());
-        let conversation = handover::seen(&whole, &agent.spec);
+        let conversation = takeover::seen(&whole, &agent.spec);
         let books = Books {
             machine: before.next_leg(at.number, recorded),
             words: Words {
@@ -225,15 +197,6 @@ impl Leg {
     pub(crate) fn previews(&self, ports: &dyn Ports) -> PreviewSink {
         let previews = self.previews.get_or_init(|| ports.previews(self.run));
         previews.clone()
-    }
-
-    /// The state that its calls of tools may read.
-    pub(crate) fn tool_state(&self, ports: &Arc<dyn Ports>) -> Arc<TeamToolState> {
-        let state = self.tool_state.get_or_init(|| {
-            let state = TeamToolState::new(ports.clone(), self.start.clone(), self.temp.clone());
-            Arc::new(state)
-        });
-        state.clone()
     }
 
     /// What is known of its operations.
@@ -325,12 +288,6 @@ impl Leg {
         self.machine().recorded(op)?.begun.clone()
     }
 
-    /// The content to which a recorded result refers, if any.
-    pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
-        let machine = self.machine();
-        operations::content_of(&machine.recorded(next.op)?.identity.kind, &next.result)
-    }
-
     /// Keeps the emissions of interceptors about a call until its end is recorded.
     pub(crate) fn tell(&self, op: OperationId, told: Vec<Emission>) {
         if !told.is_empty() {
@@ -356,13 +313,6 @@ impl Leg {
             if tries.attempts == 0 && !in_doubt {
                 report.by = AnsweredBy::Engine;
             }
-        }
-    }
-
-    /// Notes the consumption of failed attempts at a model call, which may get no answer.
-    pub(crate) fn lost(&self, op: OperationId, usage: Usage) {
-        if let Some(call) = self.machine().call_mut(op) {
-            call.lost = usage;
         }
     }
 
@@ -408,7 +358,7 @@ impl Leg {
         let stage = books.machine.drop_operation(id);
         drop(books);
         if let Some(Stage::Delivered(delivery)) = stage {
-            let words = operations::words_in(delivery);
+            let words = delivery.words();
             self.books.lock().words.unheard.extend(words);
         }
     }
@@ -448,5 +398,13 @@ impl Leg {
             }
         }
         places
+    }
+}
+
+impl NotesLoss for Leg {
+    fn lost(&self, op: OperationId, usage: Usage) {
+        if let Some(call) = self.machine().call_mut(op) {
+            call.lost = usage;
+        }
     }
 }

@@ -5,13 +5,15 @@ use std::{collections::VecDeque, sync::Arc};
 use serde_json::value::RawValue;
 
 use super::{
-    ledger::Ledger,
-    leg::{CallIdentity, LegStart},
-    notes::{RecordedNote, Versions},
-    operations::{Allowance, Temp, recorded_change_of},
+    call_identity::CallIdentity,
+    heard_words::HeardAt,
+    ledger::{Allowance, Ledger},
+    leg_start::LegStart,
+    recorded_call::{Record, RecordedCall},
+    recorded_change::recorded_change_of,
+    recorded_note::{RecordedNote, Versions},
     recorded_result::is_error,
-    run_machine::{Record, RecordedCall},
-    words::HeardAt,
+    temp::Temp,
 };
 use crate::{
     contract::{StoreError, StoredLine},

@@ -6,20 +6,26 @@
 
 mod behavior;
 mod call_identity;
+mod calls;
 mod carried;
 mod code;
+mod command;
 mod command_channel;
 mod completed;
 mod context;
+mod decision;
+mod delegated;
 mod driver;
 mod fork;
 mod function;
 mod future_set;
 mod gate;
 mod handover;
+mod heard_words;
 mod journal;
 mod ledger;
 mod leg;
+mod leg_start;
 mod load;
 mod loop_context;
 mod notes;
@@ -29,25 +35,35 @@ mod operation_log;
 pub mod operations;
 mod policy;
 mod ports;
+mod recorded_call;
+mod recorded_change;
+mod recorded_note;
 mod recorded_result;
 mod recording;
 mod replay;
 mod run_machine;
 mod spoken;
 mod steps;
+mod takeover;
 mod task;
+mod temp;
 mod waiting_words;
 mod words;
 
 pub use behavior::{Behavior, BehaviorHandle};
 pub use call_identity::{InputDigest, OperationInput};
+pub(crate) use calls::{
+    Called, ModelAnswer, ModelCall, ModelCode, ModelEnd, ToolCode, ToolEnd, ToolInvocation,
+    ToolSlot, Tries,
+};
 pub(crate) use carried::{Asked, CallKey, Carried, Keeper, Manner};
-pub(crate) use code::{Code, ModelCode, ToolCode};
+pub(crate) use code::Code;
+pub(crate) use command::{ChildReport, ChildResult, Command, Idleness};
 pub(crate) use command_channel::{ParentSender, RunCommands, RunSender};
 pub(crate) use completed::Kept;
 pub use context::{Composed, Performing, RunContext};
 pub use fork::ForkError;
-pub(crate) use function::{AgentFunction, Returned};
+pub(crate) use function::{AgentCode, AgentFunction, Returned};
 pub use gate::Gate;
 pub use load::Recorded;
 pub use loop_context::LoopContext;
@@ -63,10 +79,7 @@ pub use policy::{
     PolicyHandle, Verdict,
 };
 pub use ports::Task;
-pub(crate) use ports::{
-    Called, ChildReport, ChildResult, ChildStart, Command, Idleness, ModelAnswer, ModelCall,
-    ModelEnd, OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot, Tries,
-};
+pub(crate) use ports::{ChildStart, OnCommitted, Ports, StateLock};
 pub(crate) use recording::Written;
 pub use recording::{Recording, RecordingError};
 pub(crate) use replay::rehearse;

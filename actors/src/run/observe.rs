@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Value, value::RawValue};
 
-use super::{ChildResult, operations, read_end, read_result, steps::Steps};
+use super::{ChildResult, read_end, read_result, recorded_change::recorded_change, steps::Steps};
 use crate::{
     contract::{RunRow, StoreError, TreeLine},
     vocabulary::{
@@ -135,7 +135,7 @@ pub fn events_of(entry: &Entry) -> Option<Event> {
                     error,
                 });
             }
-            match operations::recorded_change(entry) {
+            match recorded_change(entry) {
                 Some(changed) => Event::Changed { operation, changed },
                 None => completed(operation, kind, name, result, call.as_deref()),
             }

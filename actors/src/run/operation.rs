@@ -9,17 +9,19 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     InputDigest, Kept, Leg, Ports,
-    completed::write_end,
+    command::ChildResult,
+    completed::{Made, Make},
     gate::{Gate, Ungated, ungated},
     journal::Durable,
-    operations::Allowance,
+    ledger::Allowance,
     ports::ChildStart,
+    recorded_result::read_result,
 };
 use crate::{
     contract::{BoxFuture, MailboxItem, StateWrite, StoreHandle},
     vocabulary::{
-        Begun, Cause, Digest, Entry, ErrorKind, OperationError, OperationId, Question, Resource,
-        Retry, RunId, RunStart, Spent, Timestamp,
+        Begun, Cause, Digest, Entry, ErrorKind, Message, ModelResponse, OperationError,
+        OperationId, Question, Resource, Retry, RunId, RunStart, Spent, Timestamp,
     },
 };
 
@@ -338,7 +340,14 @@ pub enum Arrival {
     /// The point in time has come.
     Timer,
     /// The child run ended.
-    Child(Box<super::ChildResult>),
+    Child(Box<ChildResult>),
+}
+
+impl Arrival {
+    /// The error of an operation that waited for something else.
+    pub(super) fn unexpected(&self) -> OperationError {
+        OperationError::new(ErrorKind::Other, format!("unexpected arrival: {self:?}"))
+    }
 }
 
 /// A child run that does an operation.
@@ -356,7 +365,7 @@ pub struct Child<T> {
 
 /// Makes an operation's result from the end of its child.
 pub(crate) type FinishChild<T> =
-    Box<dyn FnOnce(RunId, Option<super::ChildResult>) -> Result<T, OperationError> + Send>;
+    Box<dyn FnOnce(RunId, Option<ChildResult>) -> Result<T, OperationError> + Send>;
 
 opaque!(Begin<T>, Deferred<T>, Act<T>, Wait<T>, Write<T>, Child<T>);
 
@@ -401,39 +410,7 @@ impl OperationContext {
 
 opaque!(OperationContext { id, run });
 
-/// The product of an operation, of any type. The driver records it and gives it to the function.
-pub(crate) struct Made {
-    output: Box<dyn AnyOutput>,
-    /// A copy for the journal.
-    pub(super) kept: Option<Kept>,
-    /// The part of the run's budget that the operation consumed.
-    pub(crate) spent: Spent,
-    /// Whether the operation has said what it consumed, and what the journal keeps.
-    is_reckoned: bool,
-}
-
-/// The end of an operation, before it is recorded and delivered.
-pub(crate) type End = Result<Made, OperationError>;
-
 impl Made {
-    pub(crate) fn new(output: impl Serialize + Send + 'static, spent: Spent) -> Self {
-        let (output, kept) = (Box::new(output), None);
-        Self {
-            output,
-            kept,
-            spent,
-            is_reckoned: true,
-        }
-    }
-
-    /// The output of an operation that has not [reckoned](Self::reckon) it.
-    fn unreckoned(output: impl Serialize + Send + 'static) -> Self {
-        Self {
-            is_reckoned: false,
-            ..Self::new(output, Spent::default())
-        }
-    }
-
     /// Adds what this operation consumed, and what the journal keeps of its output, unless it is there.
     pub(crate) fn reckon<O: Operation>(&mut self) {
         if std::mem::replace(&mut self.is_reckoned, true) {
@@ -452,48 +429,7 @@ impl Made {
             ..Self::new(output, spent)
         }
     }
-
-    /// Writes `{"Ok": …}`.
-    pub(crate) fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
-        self.output.write(into)
-    }
-
-    /// The output, if it has this type.
-    pub(crate) fn output_mut<T: 'static>(&mut self) -> Option<&mut T> {
-        self.output.as_any().downcast_mut()
-    }
-
-    /// The output, for the function that knows its type.
-    pub(crate) fn into_output(self) -> Box<dyn Any + Send> {
-        self.output.into_any()
-    }
 }
-
-/// An output that can be written to the journal or given to the function.
-trait AnyOutput: Send {
-    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()>;
-
-    fn as_any(&mut self) -> &mut dyn Any;
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send>;
-}
-
-impl<T: Serialize + Send + 'static> AnyOutput for T {
-    fn write(&self, into: &mut Vec<u8>) -> serde_json::Result<()> {
-        write_end(Ok(self), into)
-    }
-
-    fn as_any(&mut self) -> &mut dyn Any {
-        self
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any + Send> {
-        self
-    }
-}
-
-/// Makes the end of an operation when it is recorded.
-pub(crate) type Make = Box<dyn FnOnce() -> End + Send>;
 
 /// A result on its way to the function.
 pub(crate) enum Delivery {
@@ -501,6 +437,18 @@ pub(crate) enum Delivery {
     Live(Result<Box<dyn Any + Send>, OperationError>),
     /// The JSON of such a result, as an earlier incarnation recorded it.
     Recorded(Box<RawValue>),
+}
+
+impl Delivery {
+    /// The messages of people that came with an answer of a model.
+    pub(super) fn words(self) -> Vec<Message> {
+        let response: Option<ModelResponse> = match self {
+            Self::Live(Ok(output)) => output.downcast().ok().map(|response| *response),
+            Self::Recorded(json) if json.get().contains("\"steering\":[{") => read_result(&json),
+            _ => None,
+        };
+        response.map_or_else(Vec::new, |response| response.steering)
+    }
 }
 
 /// Adds what an operation consumed to its output, and what the journal keeps of it.

@@ -1,24 +1,21 @@
 //! The requests of a run to the world. Actors answer them, or tests.
 
-use std::{
-    any::Any,
-    sync::{Arc, Weak},
+use std::sync::Arc;
+
+use super::{
+    Carried, RunSender,
+    calls::{Called, ModelAnswer, ModelCall, ToolEnd, ToolInvocation, ToolSlot},
+    command::ChildResult,
 };
-
-use tokio_util::sync::CancellationToken;
-
-use super::{Carried, InputDigest, ModelCode, RunSender, ToolCode, leg::Leg};
 use crate::{
     contract::{
-        Append, AttemptedCall, Attempts, Batch, BoxFuture, Change, Committed, Credential, Emission,
-        Entropy, ModelHost, Origin, PreviewSink, StateSlot, StoreError, Surroundings,
-        SuspendableCall, ToolState,
+        Batch, BoxFuture, Committed, Credential, Entropy, PreviewSink, StateSlot, StoreError,
+        Surroundings,
     },
     definition::Pinned,
     vocabulary::{
-        AgentError, Budget, Cause, Continuation, Continued, Message, ModelRequest, ModelResponse,
-        ModelTicket, OperationError, OperationId, Outcome, ParentPolicy, Retry, RunId, RunStart,
-        Spent, Timestamp, ToolCall, ToolDefinition, ToolResult, Usage,
+        Budget, Cause, Message, OperationError, OperationId, ParentPolicy, Retry, RunId, RunStart,
+        ToolCall,
     },
 };
 
@@ -136,191 +133,6 @@ pub(crate) trait Ports: Surroundings {
 /// only fairness: the expected version keeps a write from being lost.
 pub(crate) type StateLock = tokio::sync::OwnedMutexGuard<()>;
 
-/// The right of a tool call to run. It passes to the next call when all clones are dropped.
-pub(crate) type ToolSlot = Arc<dyn Any + Send + Sync>;
-
-/// A model call of a run.
-pub(crate) struct ModelCall {
-    /// The run.
-    pub run: RunId,
-    /// The root of its tree, for fairness.
-    pub root: RunId,
-    /// The operation.
-    pub operation: OperationId,
-    /// The digest of the operation's input.
-    pub digest: InputDigest,
-    /// On whose behalf the call is made.
-    pub origin: Arc<Origin>,
-    /// Where its previews go.
-    pub previews: PreviewSink,
-    /// The request, with its model's name filled in.
-    pub request: ModelRequest,
-    /// The model that the agent's name for it stands for.
-    pub code: ModelCode,
-    /// Fires when the answer is not wanted any more.
-    pub cancelled: CancellationToken,
-    /// The System, for a model that suspends the call.
-    pub host: ModelHost,
-    /// The digest of the request that waits for answers; `None` where the call may not be suspended.
-    pub awaited: Option<InputDigest>,
-    /// The leg that asks, unless it is gone.
-    pub leg: Weak<Leg>,
-    /// The state of its attempts.
-    pub attempts: Attempts,
-}
-
-impl ModelCall {
-    /// The same call anew, for which these answers came.
-    pub(crate) fn again(&self, answers: Vec<String>, before: Option<&Retry>) -> Self {
-        Self {
-            attempts: Attempts::of(answers, before),
-            digest: self.digest.clone(),
-            origin: self.origin.clone(),
-            previews: self.previews.clone(),
-            request: self.request.clone(),
-            code: self.code.clone(),
-            cancelled: self.cancelled.clone(),
-            host: self.host.clone(),
-            awaited: self.awaited.clone(),
-            leg: self.leg.clone(),
-            ..*self
-        }
-    }
-
-    /// Adds the consumption of a failed attempt, which is charged even if the call is cancelled before the next. Returns
-    /// that of all of them.
-    pub(crate) fn loses(&self, usage: Usage) -> Usage {
-        let lost = self.attempts.lose(usage);
-        if let Some(leg) = self.leg.upgrade() {
-            leg.lost(self.operation, lost);
-        }
-        lost
-    }
-}
-
-impl AttemptedCall for ModelCall {
-    fn attempts(&self) -> &Attempts {
-        &self.attempts
-    }
-
-    fn suspendable(self: Arc<Self>) -> Option<Arc<dyn SuspendableCall>> {
-        self.awaited.is_some().then_some(self)
-    }
-}
-
-impl SuspendableCall for ModelCall {
-    fn host(&self) -> &ModelHost {
-        &self.host
-    }
-
-    fn ticket(&self, number: u32) -> ModelTicket {
-        let request = self.awaited.as_ref().unwrap_or(&self.digest);
-        ModelTicket {
-            run: self.run,
-            operation: self.operation,
-            number,
-            request: request.get().0 >> 24,
-        }
-    }
-}
-
-/// A tool call of a run.
-#[derive(Clone)]
-pub(crate) struct ToolInvocation {
-    /// The run.
-    pub run: RunId,
-    /// The root of its tree, for fairness.
-    pub root: RunId,
-    /// The operation.
-    pub operation: OperationId,
-    /// The agent that calls.
-    pub agent: Arc<str>,
-    /// On whose behalf the call is made, and who approved it.
-    pub origin: Arc<Origin>,
-    /// Where its previews go.
-    pub previews: PreviewSink,
-    /// The call.
-    pub call: Arc<ToolCall>,
-    /// The pinned definition.
-    pub definition: Arc<ToolDefinition>,
-    /// The tool that the agent's name for it stands for, or why there is none.
-    pub code: Result<ToolCode, String>,
-    /// The time by which the call must have ended.
-    pub deadline: Option<Timestamp>,
-    /// The credential that a person gave for this call.
-    pub credential: Option<Credential>,
-    /// The team's state and artifacts that the call may read.
-    pub kept: Arc<dyn ToolState>,
-    /// The continuation with which an unfinished call goes on.
-    pub continued: Option<Arc<Continued>>,
-    /// The right to run, if the call has it already. Otherwise the call waits for it.
-    pub slot: Option<ToolSlot>,
-    /// Fires when the result is not wanted any more. A call that has not begun does not begin then.
-    pub cancelled: CancellationToken,
-}
-
-/// The end of a call, with the emissions of interceptors about it.
-#[derive(Clone, Debug)]
-pub(crate) struct Called<T> {
-    /// The end.
-    pub end: T,
-    /// The emissions, to be recorded with the end.
-    pub told: Vec<Emission>,
-    /// How many real attempts were made, and how long they took together, with the pauses.
-    pub tries: Tries,
-}
-
-/// The end of a model call.
-pub(crate) type ModelAnswer = Called<ModelEnd>;
-
-/// The end of a model call, as far as the gateway knows it.
-#[derive(Clone, Debug)]
-pub(crate) enum ModelEnd {
-    /// It has an answer.
-    Over(ModelResponse),
-    /// It failed, after this consumption.
-    Failed(OperationError, Usage),
-    /// Its answer comes through its ticket.
-    Suspended,
-    /// It failed, and is to be made again at a time for which its run need not stay awake.
-    Paused(Box<Retry>),
-}
-
-/// How many real attempts at a call were made, and how long they took together, with the pauses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tries {
-    /// How many.
-    pub attempts: u32,
-    /// How long, in milliseconds.
-    pub took_ms: u64,
-}
-
-impl<T> From<T> for Called<T> {
-    fn from(end: T) -> Self {
-        let (told, tries) = (Vec::new(), Tries::default());
-        Self { end, told, tries }
-    }
-}
-
-/// The end of a call, as far as the executor knows it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ToolEnd {
-    /// A known end.
-    Result(ToolResult),
-    /// A known end that changes something that the team keeps.
-    Changing(ToolResult, Vec<Change>),
-    /// No result yet. It comes through the call's ticket.
-    Later,
-    /// The call has not ended and continues with this.
-    Continues(Box<Continuation>),
-    /// The end is not known, for this reason.
-    InDoubt(String),
-    /// It is known not to have happened (only an answer to a reconciliation).
-    DidNotHappen,
-    /// An aborted call was told to stop, but its code blocks: it runs on until it returns.
-    StillRunning,
-}
-
 /// A child run to be started or recovered.
 #[derive(Clone, Debug)]
 pub struct ChildStart {
@@ -430,84 +242,6 @@ impl From<Message> for Task {
             when_parent_ends: ParentPolicy::default(),
             cause: Cause::default(),
             hears: false,
-        }
-    }
-}
-
-/// A command to a run that is under way.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Command {
-    /// There is something in its mailbox.
-    Mailbox,
-    /// The run is to be cancelled. The cancellation is recorded by an ancestor, or is to be
-    /// recorded by this run.
-    Cancel {
-        /// Why.
-        reason: String,
-    },
-    /// A report of a child run.
-    Child {
-        /// The child.
-        run: RunId,
-        /// The report.
-        report: ChildReport,
-    },
-    /// The run's parent was restarted and wants a report.
-    Reattached,
-    /// The run's journal was claimed by another process, or the system stops. The run stops here at
-    /// once, without an end.
-    LetGo,
-}
-
-/// How long a run waits for the outside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Idleness {
-    /// When it must be woken.
-    pub wake_at: Option<Timestamp>,
-    /// Whether nothing is waited for but providers of models, by the run and by all runs below it.
-    pub for_providers: bool,
-}
-
-/// The report of a child run to its parent.
-#[derive(Debug)]
-pub enum ChildReport {
-    /// It waits only for the outside.
-    Idle(Idleness),
-    /// It is at work.
-    Busy,
-    /// It ended. The parent commits its last entries, together with its own.
-    Ended {
-        /// The child's last entries, unless they are recorded.
-        append: Option<Box<Append>>,
-        /// How it ended.
-        result: Box<ChildResult>,
-        /// The items that it has heard of the parent's mailboxes.
-        heard: Vec<String>,
-    },
-    /// It cannot go on, because the store refuses it. A parent that is gone takes it up again, and finds out for itself.
-    Failed(StoreError),
-}
-
-/// The result of a child run.
-#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct ChildResult {
-    /// The child.
-    pub run: RunId,
-    /// Its outcome.
-    pub outcome: Result<Outcome, AgentError>,
-    /// The consumption of the run and its children.
-    pub spent: Spent,
-}
-
-impl ChildResult {
-    /// The result of this run.
-    pub fn new(run: RunId, outcome: Result<Outcome, AgentError>, spent: Spent) -> Self {
-        Self {
-            run,
-            outcome,
-            spent,
         }
     }
 }

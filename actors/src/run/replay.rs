@@ -14,12 +14,12 @@ use serde::Serialize;
 use tokio::runtime::Builder;
 
 use super::{
-    AgentFunction, Code, Leg, Recorded, Recording, RecordingError, Returned, RunSender,
+    AgentFunction, Leg, Recorded, Recording, RecordingError, Returned, RunSender,
     driver::{
         not_asked,
         waker::{Function, FunctionWaker, Step},
     },
-    function::function_of,
+    function::{AgentCode, function_of},
     leg::{CallIdentity, Opening},
     load::RecordedDelivery,
     operation::Delivery,
@@ -108,7 +108,7 @@ impl Replay {
 /// recorded. `today` is the definition of runs that are not to go by their own.
 pub(crate) fn rehearse(
     recording: &Recording,
-    code: Arc<dyn Code>,
+    code: Arc<dyn AgentCode>,
     today: Option<Arc<Pinned>>,
 ) -> Result<Replay, RecordingError> {
     // Replay needs a thread of its own, with a runtime: parts of a function that yield go on in the order in which
@@ -128,7 +128,7 @@ pub(crate) fn rehearse(
 
 async fn rehearse_here(
     recording: &Recording,
-    code: &Arc<dyn Code>,
+    code: &Arc<dyn AgentCode>,
     today: Option<&Arc<Pinned>>,
 ) -> Result<Replay, RecordingError> {
     let history = recording.transcript()?;
@@ -152,7 +152,7 @@ async fn rehearse_here(
 struct Rehearsal<'a> {
     run: RunId,
     recording: &'a Recording,
-    code: &'a Arc<dyn Code>,
+    code: &'a Arc<dyn AgentCode>,
     today: Option<&'a Arc<Pinned>>,
     history: &'a Transcript,
     /// The last entry of each operation.
@@ -259,7 +259,7 @@ impl Rehearsal<'_> {
         };
         let leg = Arc::new(Leg::open(opening, at, recorded, RunMachine::default()));
         leg.machine().has_ended = has_ended;
-        let function = function_of(&leg).map_err(lacks)?;
+        let function = function_of(&leg, &**self.code).map_err(lacks)?;
         let came = self.drive(&leg, function).await?;
         let came = match came {
             Came::Returned(Ok(outcome)) => Came::Returned(Ok(leg.onward(outcome))),

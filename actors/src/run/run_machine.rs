@@ -3,6 +3,7 @@
 //! journal part, and which operation ends by which arrival. The driver and offline replay carry it out. It has no lock,
 //! no clock and no future.
 
+mod source;
 #[cfg(test)]
 mod stage_tests;
 #[cfg(test)]
@@ -17,19 +18,20 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
+use source::{Look, Source};
 pub use waiting::answers;
 pub(crate) use waiting::{Action, unfit};
-use waiting::{Look, Source};
 
 use super::{
     call_identity::CallIdentity,
+    completed::{Made, Make},
     load::{Recorded, RecordedDelivery},
-    notes::RecordedNote,
-    operation::{Arrival, Delivery, ErasedOperation, Made, Make, Reckon, Unsaved, Wait},
+    operation::{Arrival, Delivery, ErasedOperation, Reckon, Unsaved, Wait},
+    recorded_call::{Record, RecordedCall},
+    recorded_note::RecordedNote,
 };
 use crate::vocabulary::{
-    AgentError, Begun, CallDigest, Entry, Family, OperationId, OperationMap, Resource, Retry,
-    Spent, Usage,
+    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Spent, Usage,
 };
 
 /// The operations of one leg, and those of earlier legs that are still under way.
@@ -65,29 +67,6 @@ pub(crate) struct RunMachine {
     looks: VecDeque<Look>,
     /// Items of the mailbox that no operation has taken.
     items: BTreeMap<Source, VecDeque<(String, Arrival)>>,
-}
-
-/// What an earlier incarnation recorded in one place.
-#[derive(Debug)]
-pub(crate) enum Record {
-    Call(RecordedCall),
-    Note(RecordedNote),
-}
-
-/// The journal's word on a call.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordedCall {
-    pub(crate) identity: CallIdentity,
-    /// The last start that is recorded.
-    pub(crate) begun: Option<Begun>,
-    /// What was spent on a model call when it waited for its provider last.
-    pub(crate) retry: Option<Box<Retry>>,
-    /// Whether its end is recorded.
-    pub(crate) completed: bool,
-    /// Whether the journal records that the function dropped it.
-    pub(crate) dropped: bool,
-    /// The digest of the last recorded input that differed from the first.
-    pub(crate) drifted: Option<CallDigest>,
 }
 
 /// An operation that the function asked for, until the function has its result.
@@ -162,35 +141,6 @@ pub(crate) enum Next {
     NotAsked,
     /// Nothing recorded is left for it.
     Live,
-}
-
-impl Record {
-    pub(super) fn call(&self) -> Option<&RecordedCall> {
-        match self {
-            Self::Call(call) => Some(call),
-            Self::Note(_) => None,
-        }
-    }
-
-    pub(super) fn call_mut(&mut self) -> Option<&mut RecordedCall> {
-        match self {
-            Self::Call(call) => Some(call),
-            Self::Note(_) => None,
-        }
-    }
-}
-
-impl RecordedCall {
-    /// The consumption of a call that has no result, and that this incarnation did not begin.
-    pub(crate) fn charge(&self) -> Spent {
-        match &self.retry {
-            Some(retry) => Spent {
-                usage: retry.usage,
-                ..Spent::one(Resource::ModelCalls)
-            },
-            None => Family::of(&self.identity.kind).consumed(),
-        }
-    }
 }
 
 impl Call {

@@ -8,7 +8,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use super::{ChildResult, Leg, OperationLog, operations, read_end, read_result};
+use super::{ChildResult, Leg, OperationLog, read_end, read_result, recorded_result::status_of};
 use crate::{
     contract::{StoreError, StoredLine},
     vocabulary::{
@@ -83,7 +83,7 @@ fn end_of(entry: Entry, call: &ToolCall) -> Option<ToolResult> {
     let failed = |error: OperationError| match &error.kind {
         ErrorKind::Continues => None,
         kind => {
-            let status = operations::status_of(kind);
+            let status = status_of(kind);
             Some(ToolResult::new(call, status, error.to_string()))
         }
     };

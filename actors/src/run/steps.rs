@@ -2,9 +2,9 @@
 //! asks for.
 
 use super::{
-    notes::ANSWERS,
     operation_log::{OpenCall, OpenStep, OperationLog},
-    operations::status_of,
+    recorded_note::ANSWERS,
+    recorded_result::status_of,
 };
 use crate::vocabulary::{
     AgentError, AnsweredBy, AskedBy, CallReport, ErrorKind, Event, Family, OperationId, RunResult,

@@ -11,11 +11,12 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Code, ParentSender, Ports, Returned, RunCommands, RunSender,
+    ParentSender, Ports, Returned, RunCommands, RunSender,
     driver::{Driver, LegEnd},
-    function::function_of,
+    function::{AgentCode, function_of},
     journal::JournalWriter,
-    leg::{Leg, LegStart, Opening},
+    leg::{Leg, Opening},
+    leg_start::LegStart,
     load::Recorded,
     operations,
     replay::panic_message,
@@ -86,7 +87,7 @@ pub(crate) struct RunTask {
     /// The part of the session's history that belongs to this run.
     pub history: Transcript,
     /// The code behind its names.
-    pub code: Arc<dyn Code>,
+    pub code: Arc<dyn AgentCode>,
     /// The ports to the world.
     pub ports: Arc<dyn Ports>,
     /// The run's channel, and a sender to it.
@@ -265,7 +266,7 @@ struct Carrier {
     start: Arc<RunStart>,
     pinned: Arc<Pinned>,
     history: Transcript,
-    code: Arc<dyn Code>,
+    code: Arc<dyn AgentCode>,
     recorded: Recorded,
     driver: Driver,
     session: Option<SessionTail>,
@@ -382,7 +383,7 @@ impl Carrier {
                     Some(_) => self.finish(&leg, Err(error)).await,
                 };
             }
-            let function = match function_of(&leg) {
+            let function = match function_of(&leg, &*self.code) {
                 Ok(function) => function,
                 Err(missing) => {
                     let reason = format!("agent {} lacks {missing}", leg.agent.name);

@@ -9,13 +9,12 @@ use crate::{
     definition::Pinned,
     run::{
         ChildStart, WaitFor,
+        completed::Made,
         gate::{Gate, Gating},
         ledger::Part,
         leg::Leg,
         load::RecordedChild,
-        operation::{
-            Act, Arrival, Begin, Child, ErasedOperation, Made, OperationContext, Wait, Write,
-        },
+        operation::{Act, Arrival, Begin, Child, ErasedOperation, OperationContext, Wait, Write},
         run_machine::ToBegin,
         task,
     },

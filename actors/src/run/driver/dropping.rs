@@ -2,11 +2,7 @@
 
 use super::Driver;
 use crate::{
-    run::{
-        leg::Leg,
-        load::RecordedChild,
-        run_machine::{Call, RecordedCall},
-    },
+    run::{leg::Leg, load::RecordedChild, recorded_call::RecordedCall, run_machine::Call},
     vocabulary::{Begun, Entry, Family, OperationId, RunId},
 };
 

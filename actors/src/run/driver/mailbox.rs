@@ -9,8 +9,8 @@ use crate::{
     contract::ItemBody,
     run::{
         ToolEnd,
+        completed::Made,
         leg::Leg,
-        operation::Made,
         operations::{CallTool, cut_short, outlasts_journal},
         run_machine::Action,
         waiting_words::Said,

@@ -10,9 +10,6 @@ use crate::run::leg::Leg;
 /// the engine may take longer, or never come in this process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The finding where a function ends that the journal knows to go on.
-pub(in crate::run) const END_OF_FUNCTION: &str = "the end of the function";
-
 /// Describes a function that does not ask for the recorded operation.
 pub(in crate::run) fn not_asked(may_go_on: bool) -> &'static str {
     match may_go_on {

@@ -13,7 +13,6 @@ use std::{
 use futures_util::{FutureExt, task::AtomicWaker};
 use tokio::task::{Unconstrained, unconstrained};
 
-use super::END_OF_FUNCTION;
 use crate::{
     run::{AgentFunction, Returned, leg::Leg, run_machine::Next},
     vocabulary::AgentError,
@@ -27,6 +26,9 @@ const TURNS: u32 = 1024;
 
 /// The least number of holders of a function's waker: the function, its task, and its driver.
 const HOLDERS: usize = 3;
+
+/// The finding where a function ends that the journal knows to go on.
+const END_OF_FUNCTION: &str = "the end of the function";
 
 /// Wakes the driver when the function can go on.
 pub(in crate::run) struct FunctionWaker {

@@ -1,6 +1,6 @@
 //! Results that are committed with a change of shared state, and contents to which results refer.
 
-use std::{future::ready, sync::Arc};
+use std::future::ready;
 
 use futures_util::FutureExt;
 
@@ -8,13 +8,14 @@ use super::{ActEvent, Acting, Attempted, Driver, LegEnd, Work, delivery};
 use crate::{
     contract::{BoxFuture, StoreError},
     run::{
-        Changes, Ports,
+        Changes,
         call_identity::CallIdentity,
+        completed::{End, Made},
         leg::{About, Leg},
-        operation::{Attempt, End, Made, Reckon, Unsaved, Write},
+        operation::{Attempt, Reckon, Unsaved, Write},
         ports::StateLock,
     },
-    vocabulary::{Digest, ErrorKind, OperationError, OperationId, Spent},
+    vocabulary::{ErrorKind, OperationError, OperationId, Spent},
 };
 
 /// How many conflicts a write may have before it fails.
@@ -172,23 +173,4 @@ impl Driver {
 fn contested() -> OperationError {
     let message = "others kept changing the value first";
     OperationError::new(ErrorKind::Conflict, message).retryable()
-}
-
-/// Puts the content to which a recorded result refers where the function finds it.
-pub(super) async fn bring_content(
-    ports: Arc<dyn Ports>,
-    leg: &Leg,
-    op: OperationId,
-    digest: Digest,
-) -> Result<(), LegEnd> {
-    match ports.store().blob(digest).await.map_err(LegEnd::Store)? {
-        Some(content) => {
-            leg.books.lock().contents.insert(op, content);
-            Ok(())
-        }
-        None => Err(LegEnd::Store(StoreError::Damaged {
-            place: format!("operation {op} of run {}", leg.run),
-            reason: format!("the blob {digest}, which it loaded, is not there"),
-        })),
-    }
 }

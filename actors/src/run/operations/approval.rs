@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ask, CallTool, Decision, fitting::is_readable, toolset::Answered};
+use super::{Ask, CallTool, answered::Answered, asking::about, fitting::is_readable};
 use crate::{
     contract::ToolHandle,
     definition::{ApprovalRule, OnExpiry},
-    run::{OperationContext, RunContext, answers},
+    run::{
+        RunContext, answers,
+        decision::{Decision, PERSON, denied},
+    },
     safety::{self, deciding},
     vocabulary::{
         AgentError, AnsweredBy, ApprovalDecision, Approved, Arguments, ErrorKind, Question,
@@ -20,10 +23,6 @@ use crate::{
 const ASKED: u32 = 3;
 /// How often a person is asked for a credential, if it is lost with its process before it is used.
 const AUTHENTICATED: u32 = 5;
-/// How many characters of a reason the model reads.
-const REASON: usize = 500;
-/// The beginning of the result of a call that a person refused.
-pub(super) const PERSON: &str = "A person refused this call";
 /// How many characters of an argument stand in a question's prompt. The call that the question
 /// shows has all of them.
 const IN_PROMPT: usize = 160;
@@ -350,16 +349,6 @@ fn read(
     }
 }
 
-pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolResult {
-    let reason = reason.map(|reason| safety::sanitize_line(reason, REASON));
-    let reason = reason.filter(|reason| !reason.is_empty());
-    let reason = reason
-        .map(|reason| format!(": {reason}"))
-        .unwrap_or_default();
-    let text = format!("{who}{reason}. Do not repeat it.");
-    ToolResult::new(call, ToolStatus::Denied, text)
-}
-
 /// The question whether a call may be made.
 fn question(rule: &ApprovalRule, call: &ToolCall, definition: &ToolDefinition) -> Question {
     let mut prompt = match &rule.prompt {
@@ -370,21 +359,6 @@ fn question(rule: &ApprovalRule, call: &ToolCall, definition: &ToolDefinition) -
         prompt = format!("{prompt} (a tool of {})", safety::visible(source));
     }
     about(Question::approval(prompt, call.clone()), call, &rule.reveal)
-}
-
-/// A question about this call. It shows every part of the call that has an effect, is bound to the
-/// exact call, and keeps the call for the journal.
-pub(super) fn about(mut question: Question, call: &ToolCall, reveal: &[String]) -> Question {
-    let shown = match call.arguments.value() {
-        Ok(arguments) => deciding::show(arguments, reveal).arguments,
-        Err(_) => Value::String(deciding::show_text(call.arguments.text())),
-    };
-    let shown = ToolCall::new(call.id.clone(), call.name.clone(), shown);
-    let is_exact = shown.arguments.text() == call.arguments.text();
-    question.exact = (!is_exact).then(|| call.arguments.clone());
-    question.digest = Some(call.digest());
-    question.call = Some(shown);
-    question
 }
 
 /// Fills the call's arguments into a template, in one pass: an argument is not read as a template.
@@ -427,15 +401,6 @@ fn in_prompt(shown: &str) -> String {
 fn is_name(text: &str) -> bool {
     let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     !text.is_empty() && text.chars().all(fits)
-}
-
-/// The agents that ask: from the root's agent to the one whose function makes the call.
-pub(super) fn asking(cx: &OperationContext) -> Vec<String> {
-    let mut path = cx.start().path.clone();
-    if let Some(last) = path.last_mut() {
-        *last = cx.agent().spec.name.clone();
-    }
-    path
 }
 
 #[cfg(test)]

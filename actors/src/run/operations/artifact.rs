@@ -3,20 +3,18 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::state::{Place, recorded_at};
+use super::state::Place;
 use crate::{
     contract::{BoxFuture, Expected, StateValue, StateWrite, artifact_scopes},
     run::{
         Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing, Ports,
-        RunContext, Write, read_result,
+        RunContext, Write, leg::Leg, load::RecordedDelivery, read_result, recorded_change::SAVE,
     },
-    vocabulary::{Artifact, ArtifactInfo, Changed, Digest, ErrorKind, OperationError, Scope},
+    vocabulary::{Artifact, ArtifactInfo, Digest, ErrorKind, OperationError, Scope},
 };
 
 /// The kind of the operation that loads an artifact, as journals have it.
 pub(crate) const LOAD: &str = "artifact_load";
-/// The kind of the operation that saves one.
-pub(crate) const SAVE: &str = "artifact_save";
 
 /// The artifacts of one scope: named, versioned files. Every use is an operation. A saved artifact
 /// becomes durable and visible to others together with its entry. An entry holds the content's hash
@@ -246,6 +244,14 @@ pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
     info.map(|info| info.content)
 }
 
+impl Leg {
+    /// The content to which a recorded result refers, if any.
+    pub(crate) fn content_of(&self, next: &RecordedDelivery) -> Option<Digest> {
+        let machine = self.machine();
+        content_of(&machine.recorded(next.op)?.identity.kind, &next.result)
+    }
+}
+
 /// The operation that lists artifacts.
 #[derive(Clone, Debug)]
 pub struct ListArtifacts {
@@ -353,11 +359,4 @@ impl RunContext {
             place: Place::of(self.start(), &scope),
         }
     }
-}
-
-/// The change that the entry of a save records.
-pub(crate) fn recorded_save(name: &str, result: &RawValue) -> Option<Changed> {
-    let artifact = read_result(result)?;
-    let (scope, _) = recorded_at(name)?;
-    Some(Changed::Artifact { scope, artifact })
 }

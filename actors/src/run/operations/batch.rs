@@ -10,44 +10,21 @@ use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::{
+    answered::Answered,
     approval::{AllowedCall, ApprovalProgress},
-    toolset::{Answered, CallPath},
+    toolset::CallPath,
 };
 use crate::{
     run::{
         Composed, HookContext, LoopContext, RunContext,
         future_set::FutureSet,
+        loop_context::Answering,
         policy::{Asking, Decided},
     },
     vocabulary::{
         AgentError, AnsweredBy, Approved, Arguments, CallReport, ToolCall, ToolResult, ToolStatus,
     },
 };
-
-/// The hooks of a loop on the calls of a step; see [`LoopContext::tools_at`]. By default every call
-/// runs, and the first failure for which the run must stop ends the step.
-#[expect(unused_variables, reason = "by default the calls are not looked at")]
-pub trait Answering: Send {
-    /// The result of a call that may not be made now. Policies are not asked about such a call.
-    fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
-        None
-    }
-
-    /// The result of a call that the loop itself answers, after the policies have let it run.
-    fn answer(&mut self, call: &ToolCall) -> Option<ToolResult> {
-        None
-    }
-
-    /// The result of a call whose failure would stop the run.
-    ///
-    /// # Errors
-    /// The failure, if it ends the step. Calls that are under way are cancelled then.
-    fn failed(&mut self, call: &ToolCall, error: AgentError) -> Result<ToolResult, AgentError> {
-        Err(error)
-    }
-}
-
-impl Answering for () {}
 
 impl RunContext {
     /// Runs the calls of one step side by side, up to the agent's cap, and returns the results in

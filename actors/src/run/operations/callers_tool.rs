@@ -6,12 +6,12 @@ use serde_json::Value;
 
 use super::{
     Ask,
+    answered::{Answered, CallEnd, ready},
     fitting::fits,
     tool::would_call,
-    toolset::{Answered, CallEnd, as_result, ready},
 };
 use crate::{
-    run::RunContext,
+    run::{RunContext, recorded_result::as_result},
     safety,
     vocabulary::{
         AnsweredBy, Effect, ErrorKind, Question, QuestionKind, ToolCall, ToolDefinition,

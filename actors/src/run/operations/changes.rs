@@ -2,21 +2,18 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{
-    Temp, artifact,
-    state::{Place, UPDATE, recorded_at, recorded_update},
-};
+use super::{artifact, state::Place};
 use crate::{
     contract::{BoxFuture, Change, Expected, StateValue, ToolState, artifact_scopes},
-    run::{Attempt, Changes, Leg, Ports, Unsaved, Write},
+    run::{Attempt, Changes, Leg, Ports, Unsaved, Write, temp::Temp},
     vocabulary::{
-        Artifact, ArtifactInfo, Changed, Effect, Entry, OperationError, OperationId, RunStart,
-        Scope, ToolResult, ToolStatus,
+        Artifact, ArtifactInfo, Changed, Effect, OperationError, OperationId, RunStart, Scope,
+        ToolResult, ToolStatus,
     },
 };
 
 /// The state and artifacts that a run's calls may read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct TeamToolState {
     ports: Arc<dyn Ports>,
     start: Arc<RunStart>,
@@ -24,8 +21,18 @@ pub(crate) struct TeamToolState {
 }
 
 impl TeamToolState {
-    pub(crate) fn new(ports: Arc<dyn Ports>, start: Arc<RunStart>, temp: Temp) -> Self {
-        Self { ports, start, temp }
+    fn of(leg: &Leg, ports: &Arc<dyn Ports>) -> Self {
+        Self {
+            ports: ports.clone(),
+            start: leg.start.clone(),
+            temp: leg.temp.clone(),
+        }
+    }
+
+    /// That of a leg, which its calls share.
+    pub(crate) fn shared(leg: &Leg, ports: &Arc<dyn Ports>) -> Arc<dyn ToolState> {
+        let made = || Arc::new(Self::of(leg, ports)) as Arc<dyn ToolState>;
+        leg.tool_state.get_or_init(made).clone()
     }
 }
 
@@ -78,7 +85,7 @@ impl ToolState for TeamToolState {
 /// The commit of a call's changes. It is tried again when somebody else writes in between.
 pub(crate) struct Changing {
     operation: OperationId,
-    kept: Arc<TeamToolState>,
+    kept: TeamToolState,
     /// The most bytes of an artifact.
     limit: u64,
     /// Whether the call must not be made again.
@@ -88,13 +95,13 @@ pub(crate) struct Changing {
 impl Changing {
     pub(crate) fn of(
         operation: OperationId,
-        kept: Arc<TeamToolState>,
         leg: &Leg,
+        ports: &Arc<dyn Ports>,
         effect: Effect,
     ) -> Self {
         Self {
             operation,
-            kept,
+            kept: TeamToolState::of(leg, ports),
             once: effect == Effect::Once,
             limit: leg.pinned.team.max_artifact_bytes(),
         }
@@ -195,7 +202,7 @@ struct Making<'a> {
 impl Making<'_> {
     /// Adds a change, and returns the artifact that it saves, if any.
     async fn add(&mut self, change: &Change) -> Result<Option<ArtifactInfo>, OperationError> {
-        let TeamToolState { ports, start, temp } = &*self.changing.kept;
+        let TeamToolState { ports, start, temp } = &self.changing.kept;
         match change {
             Change::State { scope, key, value } => {
                 let place = Place::of(start, scope);
@@ -251,34 +258,4 @@ impl Making<'_> {
             }
         }
     }
-}
-
-/// The change of state or artifacts that an entry records, if any.
-pub(crate) fn recorded_change(entry: &Entry) -> Option<Changed> {
-    match entry {
-        Entry::Changed { changed, .. } => Some((**changed).clone()),
-        Entry::Completed {
-            kind, name, result, ..
-        } => match kind.as_ref() {
-            UPDATE => recorded_update(name, result),
-            artifact::SAVE => artifact::recorded_save(name, result),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// The change of this scope that an entry records, if any. Entries of other scopes are not decoded.
-pub(crate) fn recorded_change_of(entry: &Entry, scope: &Scope) -> Option<Changed> {
-    let name = match entry {
-        Entry::Changed { changed, .. } => {
-            let (Changed::State { scope: of, .. } | Changed::Artifact { scope: of, .. }) =
-                &**changed;
-            return (of == scope).then(|| (**changed).clone());
-        }
-        Entry::Completed { kind, name, .. } if matches!(&**kind, UPDATE | artifact::SAVE) => name,
-        _ => return None,
-    };
-    let (of, _) = recorded_at(name)?;
-    (of == *scope).then(|| recorded_change(entry))?
 }

@@ -1,16 +1,17 @@
 use std::sync::Arc;
 
-use super::{Assignee, tool::unexpected};
+use super::Assignee;
 use crate::{
     definition::AgentSpec,
     run::{
         Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Operation,
         OperationContext, RunContext, Task, Wait, WaitFor,
+        delegated::{Delegated, Spawned},
     },
     safety,
     vocabulary::{
-        AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, OperationId,
-        Outcome, ParentPolicy, RunId, RunStart, SessionId, Spent, canonical,
+        AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, ParentPolicy, RunId,
+        RunStart, SessionId, canonical,
     },
 };
 
@@ -31,35 +32,6 @@ pub struct Spawn(Delegate);
 /// The end of a child run that was spawned.
 #[derive(Debug)]
 pub struct Join(Spawned);
-
-/// A child run beside the function.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[non_exhaustive]
-pub struct Spawned {
-    /// The child run.
-    pub run: RunId,
-    /// The agent that carries it.
-    pub agent: String,
-    /// The operation that began it.
-    pub operation: OperationId,
-    /// The fate of the child when the run that began it ends first.
-    #[serde(default)]
-    pub when_parent_ends: ParentPolicy,
-}
-
-/// The result of a delegated task.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub struct Delegated {
-    /// The child run.
-    pub run: RunId,
-    /// The answer's text, or the partial answer's.
-    pub text: String,
-    /// The outcome.
-    pub outcome: Outcome,
-    /// The consumption of the child and its own children.
-    pub spent: Spent,
-}
 
 /// The terms of a task, as digests have them.
 #[derive(Default, PartialEq, serde::Serialize)]
@@ -269,7 +241,7 @@ impl Operation for Join {
         let child = WaitFor::Child { begun_by, run };
         Begin::Wait(Wait::new(child, |arrival| match arrival {
             Arrival::Child(result) => Ok(*result),
-            other => Err(unexpected(&other)),
+            other => Err(other.unexpected()),
         }))
     }
 }

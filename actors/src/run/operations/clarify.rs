@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Ask, toolset::as_result};
+use super::Ask;
 use crate::{
     definition::CLARIFY,
-    run::RunContext,
+    run::{RunContext, recorded_result::as_result},
     safety,
     vocabulary::{
         AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus, as_text,

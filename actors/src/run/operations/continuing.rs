@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     CallTool,
-    toolset::{Answered, CallEnd},
+    answered::{Answered, CallEnd},
 };
 use crate::{
     run::RunContext,

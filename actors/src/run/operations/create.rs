@@ -5,19 +5,23 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use futures_util::future::{FutureExt, Shared, WeakShared};
+use futures_util::future::{FutureExt, Shared};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Assignee, Delegated, Spawned,
+    Assignee, Delegated,
+    answered::{Answered, CallEnd, ready},
     fitting::fits,
-    toolset::{Answered, CallEnd, as_result, ready, told},
+    toolset::told,
 };
 use crate::{
-    contract::BoxFuture,
     definition::CREATE_AGENT,
-    run::{Leg, RunContext, Task},
+    run::{
+        Leg, RunContext, Task,
+        delegated::{InBackground, MadeAgent, Work},
+        recorded_result::as_result,
+    },
     vocabulary::{AgentError, AnsweredBy, Part, ToolCall, ToolResult, ToolStatus, listed},
 };
 
@@ -28,17 +32,6 @@ const NO_TOOL_USED: &str = "[It called none of its tools.]";
 
 /// The word to an agent that gets its task again.
 const USE_TOOLS: &str = "[An earlier answer was given without any of your tools. Use them.]";
-
-type Work = BoxFuture<'static, Result<Delegated, AgentError>>;
-
-/// A made agent that is at work. A second request for the same agent waits for it too.
-pub(crate) struct MadeAgent(WeakShared<Work>);
-
-/// A made agent that works beside its maker's run.
-pub(crate) struct InBackground {
-    child: Spawned,
-    has_tools: bool,
-}
 
 /// The end of an agent that a model made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

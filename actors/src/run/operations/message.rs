@@ -3,7 +3,6 @@ use std::borrow::Cow;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{tool::unexpected, topic::is_of_topic};
 use crate::{
     contract::{ItemBody, MailboxItem},
     run::{
@@ -25,20 +24,6 @@ pub trait AgentMessage: Serialize + DeserializeOwned + Send + 'static {
 
 impl AgentMessage for Message {
     const NAME: &'static str = "message";
-}
-
-/// Whether a mailbox item stays with the run when it goes on in another journal. Other items are for
-/// an operation of this journal, whose id may be the id of another operation in the next journal.
-pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
-    match body {
-        ItemBody::Answer { .. }
-        | ItemBody::Result { .. }
-        | ItemBody::ForwardedTurn(_)
-        | ItemBody::ForwardedTurnEnded { .. }
-        | ItemBody::CancelCall { .. } => false,
-        ItemBody::Message { name, .. } => !is_of_topic(name),
-        ItemBody::Steer(_) | ItemBody::SteeringTurn(_) | ItemBody::Cancel { .. } => true,
-    }
 }
 
 /// The next message of a type from the run's mailbox.
@@ -83,7 +68,7 @@ impl<M: AgentMessage> Operation for Receive<M> {
                 let message = format!("a message {:?} cannot be read: {error}", M::NAME);
                 OperationError::new(ErrorKind::Malformed, message)
             }),
-            other => Err(unexpected(&other)),
+            other => Err(other.unexpected()),
         });
         Begin::Wait(wait.reading(|value| match M::deserialize(value) {
             Ok(_) => Ok(()),

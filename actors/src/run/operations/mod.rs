@@ -2,9 +2,11 @@
 //! [`RunContext`](super::RunContext). Other packages add their operations in the same way, through
 //! [`perform`](super::RunContext::perform).
 
+mod answered;
 mod approval;
 mod artifact;
 mod ask;
+mod asking;
 mod assignee;
 
 mod batch;
@@ -22,25 +24,21 @@ mod model;
 mod scoped_state;
 mod state;
 mod step;
-mod temp;
 mod time;
 mod tool;
 mod toolset;
 mod topic;
 
 pub use artifact::{Artifacts, Loaded};
-pub use ask::{Ask, Decision};
+pub use ask::Ask;
 pub use assignee::Assignee;
 
-pub use batch::Answering;
-pub use budget::Allowance;
-pub use child::{Delegate, Delegated, Join, Spawn, Spawned};
+pub use child::{Delegate, Join, Spawn};
 pub use grants::covers;
 pub use message::{AgentMessage, Receive, Target, Tell};
 pub use model::CallModel;
-pub(crate) use model::words_in;
 pub use scoped_state::ScopedState;
-pub use state::{Get, Shared, Update, Updated, stored_scope};
+pub use state::{Get, Shared, Update, stored_scope};
 pub use step::Step;
 pub use time::{Draw, Elapsed, Now, Sleep};
 pub(crate) use tool::CallTool;
@@ -50,17 +48,20 @@ pub use topic::{
     Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
 };
 
+pub use super::{
+    decision::Decision,
+    delegated::{Delegated, Spawned},
+    ledger::Allowance,
+    loop_context::Answering,
+    recorded_change::Updated,
+};
 pub use crate::vocabulary::Scope;
 
 pub(crate) use artifact::{LOAD as LOAD_ARTIFACT, content_of, writes as artifact_writes};
-pub(crate) use changes::{TeamToolState, recorded_change, recorded_change_of};
-pub(crate) use create::{InBackground, MadeAgent};
+pub(crate) use changes::TeamToolState;
 pub use create::{MadeResult, MadeStatus};
 pub(crate) use fitting::{fits, schema_fault};
 pub(crate) use grants::is_grant;
-pub(crate) use message::outlasts_journal;
 pub(crate) use state::{run_scope, session_scope};
-pub(crate) use temp::Temp;
 pub(crate) use tool::{call_or_reconcile, cut_short, still_running, tool_digest};
-pub(crate) use toolset::{as_result, status_of};
-pub(crate) use topic::{copied_result, copied_value};
+pub(crate) use topic::{copied_result, copied_value, outlasts_journal};

@@ -1,12 +1,11 @@
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use crate::{
     contract::{Attempts, ModelHost},
     definition::Durability,
     run::{
         Arrival, Begin, Composed, Gate, InputDigest, Kept, Leg, ModelCall, ModelEnd, Operation,
-        OperationContext, OperationInput, Ports, RunContext, Wait, WaitFor, operation::Delivery,
-        read_result,
+        OperationContext, OperationInput, Ports, RunContext, Wait, WaitFor, calls::NotesLoss,
     },
     vocabulary::{
         AgentError, Begun, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Resource,
@@ -70,6 +69,7 @@ impl Operation for CallModel {
             Err(reason) => return Begin::failed(ErrorKind::NotFound, reason),
         };
         let (started, before) = (cx.started.clone(), before(&cx));
+        let books: Weak<Leg> = Arc::downgrade(&cx.leg);
         let call = ModelCall {
             run: cx.run,
             root: cx.start().root,
@@ -82,7 +82,7 @@ impl Operation for CallModel {
             code,
             cancelled: cx.cancelled,
             host: ModelHost::new(cx.ports.clone()),
-            leg: Arc::downgrade(&cx.leg),
+            books,
             attempts: Attempts::of(Vec::new(), before.as_ref()),
         };
         let asking = Asking {
@@ -234,14 +234,4 @@ impl RunContext {
             Ok(response)
         }
     }
-}
-
-/// The messages of people that came with an answer which is still in its slot.
-pub(crate) fn words_in(delivery: Delivery) -> Vec<Message> {
-    let response: Option<ModelResponse> = match delivery {
-        Delivery::Live(Ok(output)) => output.downcast().ok().map(|response| *response),
-        Delivery::Recorded(json) if json.get().contains("\"steering\":[{") => read_result(&json),
-        _ => None,
-    };
-    response.map_or_else(Vec::new, |response| response.steering)
 }

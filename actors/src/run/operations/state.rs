@@ -1,20 +1,19 @@
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{
-    Value,
-    value::{RawValue, to_raw_value},
-};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, value::to_raw_value};
 
 use crate::{
     contract::{Expected, ItemBody, MailboxItem, StateSlot, StateValue, StateWrite},
     run::{
         Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
-        RunContext, Write, read_result,
+        RunContext, Write,
+        recorded_change::{UPDATE, Updated},
+        temp::Temp,
     },
     vocabulary::{
-        AgentError, Changed, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart,
-        Scope, SessionId, canonical, is_reserved_key, key_of_engine,
+        AgentError, Digest, ErrorKind, OperationError, OperationId, RunId, RunStart, Scope,
+        SessionId, canonical, is_reserved_key, key_of_engine,
     },
 };
 
@@ -58,9 +57,6 @@ impl Place {
         format!("{}/{key}", self.scope)
     }
 }
-
-/// The kind of the operation that changes a value, as journals have it.
-pub(crate) const UPDATE: &str = "state_update";
 
 /// The operation that reads a shared value.
 #[derive(Clone, Debug)]
@@ -126,48 +122,6 @@ impl std::fmt::Debug for Update {
     }
 }
 
-/// The result of an update.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Updated {
-    /// The value. `None` when it was deleted, which differs from the value `null`.
-    pub value: Option<Value>,
-    /// How often the value has been changed. 0 when there was nothing to delete.
-    pub version: u64,
-}
-
-impl Updated {
-    /// There was nothing to delete.
-    pub(super) fn nothing() -> Self {
-        let (value, version) = (None, 0);
-        Self { value, version }
-    }
-}
-
-/// `[value, version]`. A deletion is `[null, version]`, and the value `null` has a third member,
-/// since the first journals could not tell the two apart.
-impl Serialize for Updated {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match &self.value {
-            Some(Value::Null) => ((), self.version, true).serialize(serializer),
-            value => (value, self.version).serialize(serializer),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Updated {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut parts = Vec::<Value>::deserialize(deserializer)?;
-        let version = parts.get(1).and_then(Value::as_u64);
-        let version = version.ok_or_else(|| serde::de::Error::custom("a version is missing"))?;
-        let is_null = parts.len() > 2;
-        let value = parts.swap_remove(0);
-        Ok(Self {
-            value: Some(value).filter(|value| is_null || !value.is_null()),
-            version,
-        })
-    }
-}
-
 impl Operation for Update {
     type Output = Updated;
 
@@ -187,7 +141,7 @@ impl Operation for Update {
         let (ports, key, decide, tell) = (cx.ports.clone(), self.key, self.decide, self.tell);
         if self.place.scope == Scope::Temp {
             // The change is recorded only by the entry of its end.
-            return Begin::deferred(move || cx.leg.temp.update(key, &decide));
+            return Begin::deferred(move || update_temp(&cx.leg.temp, key, &decide));
         }
         let scope = self.place.store;
         let place = (scope.clone(), key.clone());
@@ -229,6 +183,23 @@ impl Operation for Update {
         });
         Begin::Write(Write::new(place, attempt))
     }
+}
+
+/// Writes the decision about the present value of a run's temporary state.
+fn update_temp(temp: &Temp, key: String, decide: &Decide) -> Result<Updated, OperationError> {
+    let found = temp.get(&key);
+    let version = found.version + 1;
+    let found = found.present();
+    let value = decide(found.as_ref())?;
+    if value.is_none() && found.is_none() {
+        return Ok(Updated::nothing());
+    }
+    let slot = StateSlot {
+        value: value.clone(),
+        version,
+    };
+    temp.set(key, slot);
+    Ok(Updated { value, version })
 }
 
 impl Shared<'_> {
@@ -418,25 +389,6 @@ pub fn stored_scope(session: &SessionId, scope: &Scope) -> Option<String> {
         Scope::App => Some(app_scope(&session.team)),
         Scope::Run | Scope::Temp => None,
     }
-}
-
-/// The scope and the key of a value, from its name in journals.
-pub(crate) fn recorded_at(name: &str) -> Option<(Scope, String)> {
-    let (scope, key) = name.split_once('/')?;
-    Some((scope.parse().ok()?, key.to_owned()))
-}
-
-/// The change that the entry of an update records: the place, the value and its version.
-pub(crate) fn recorded_update(name: &str, result: &RawValue) -> Option<Changed> {
-    let written = read_result(result).filter(|written: &Updated| written.version > 0);
-    let Updated { value, version } = written?;
-    let (scope, key) = recorded_at(name)?;
-    Some(Changed::State {
-        scope,
-        key,
-        value,
-        version,
-    })
 }
 
 impl RunContext {

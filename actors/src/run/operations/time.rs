@@ -2,8 +2,6 @@ use std::time::Duration;
 
 use futures_util::future::{Either, select, select_all};
 
-use super::tool::unexpected;
-
 use crate::{
     run::{
         Arrival, Begin, Composed, Operation, OperationContext, Performing, RunContext, Wait,
@@ -76,7 +74,7 @@ impl Operation for Sleep {
         };
         Begin::Wait(Wait::new(WaitFor::Timer(at), |arrival| match arrival {
             Arrival::Timer => Ok(()),
-            other => Err(unexpected(&other)),
+            other => Err(other.unexpected()),
         }))
     }
 }

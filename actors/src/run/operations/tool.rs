@@ -4,8 +4,8 @@ use futures_util::FutureExt;
 use serde_json::Value;
 
 use super::{
-    approval,
-    changes::{Changing, unsaved},
+    asking,
+    changes::{Changing, TeamToolState, unsaved},
 };
 use crate::{
     contract::{Origin, StoreError},
@@ -131,7 +131,6 @@ impl Operation for CallTool {
         let effect = definition.effect;
         let once = effect == Effect::Once;
         let in_doubt = once && cx.started.is_some();
-        let kept = cx.leg.tool_state(&cx.ports);
         let invocation = ToolInvocation {
             run: cx.run,
             root: cx.start().root,
@@ -146,11 +145,11 @@ impl Operation for CallTool {
             cancelled: cx.cancelled.clone(),
             credential: credential.flatten(),
             continued: continued.map(Arc::new),
-            kept: kept.clone(),
+            kept: TeamToolState::shared(&cx.leg, &cx.ports),
             slot: None,
         };
         let calling = Calling {
-            changing: Changing::of(cx.id, kept, &cx.leg, effect),
+            changing: Changing::of(cx.id, &cx.leg, &cx.ports, effect),
             leg: cx.leg,
             ports: cx.ports,
             durable: cx.durable,
@@ -321,7 +320,7 @@ fn ended(call: &Arc<ToolCall>, definition: &ToolDefinition, end: ToolEnd) -> Beg
             }
             InDoubt::AskPerson => {
                 let prompt = format!("Did the call of {} happen? ({reason})", call.name);
-                let mut question = approval::about(Question::new(prompt), call, &[]);
+                let mut question = asking::about(Question::new(prompt), call, &[]);
                 question.kind = QuestionKind::InDoubt;
                 Begin::Wait(wait_for_person(call.clone(), question))
             }
@@ -365,7 +364,7 @@ fn wait_for_ticket(call: Arc<ToolCall>) -> Wait<ToolResult> {
     Wait::new(WaitFor::Result, move |arrival| match arrival {
         Arrival::Result(Ok(text)) => Ok(ToolResult::new(&call, ToolStatus::Success, text)),
         Arrival::Result(Err(text)) => Ok(ToolResult::new(&call, ToolStatus::Error, text)),
-        other => Err(unexpected(&other)),
+        other => Err(other.unexpected()),
     })
 }
 
@@ -378,14 +377,10 @@ fn wait_for_person(call: Arc<ToolCall>, question: Question) -> Wait<ToolResult> 
                 "The call happened; its output was lost.",
             ),
             Arrival::Answer(_) => (ToolStatus::Error, "The call did not happen."),
-            other => return Err(unexpected(&other)),
+            other => return Err(other.unexpected()),
         };
         Ok(ToolResult::new(&call, status, text))
     })
-}
-
-pub(super) fn unexpected(arrival: &Arrival) -> OperationError {
-    OperationError::new(ErrorKind::Other, format!("unexpected arrival: {arrival:?}"))
 }
 
 impl RunContext {

@@ -1,18 +1,20 @@
 use futures_util::{FutureExt, TryFutureExt};
 use serde_json::Value;
 
-use super::{CallTool, Delegated, approval::ApprovalProgress, fitting::fits};
+use super::{
+    CallTool, Delegated,
+    answered::{Answered, CallEnd, ready},
+    approval::ApprovalProgress,
+    fitting::fits,
+};
 use crate::{
     contract::BoxFuture,
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
-    run::{Leg, LoopContext, RunContext, Task, policy::Asking},
+    run::{Leg, LoopContext, RunContext, Task, policy::Asking, recorded_result::as_result},
     vocabulary::{
-        AgentError, AnsweredBy, Approved, Effect, ErrorKind, ToolCall, ToolResult, ToolStatus,
-        Transfer, as_text,
+        AgentError, AnsweredBy, Effect, ToolCall, ToolResult, ToolStatus, Transfer, as_text,
     },
 };
-
-pub(super) type CallEnd = BoxFuture<'static, Result<Answered, AgentError>>;
 
 /// The way to the result of a call that may run. Its operations have their ids.
 pub(super) enum CallPath {
@@ -22,30 +24,6 @@ pub(super) enum CallPath {
     Asks(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
     /// Somebody is asked for a policy, which then decides about the call.
     Question(BoxFuture<'static, (Asking, Result<Value, AgentError>)>),
-}
-
-/// The result of a call, and who gave it.
-pub(super) struct Answered {
-    pub(super) result: ToolResult,
-    /// The source of the result. `None` if the entry of a tool's operation records that.
-    pub(super) by: Option<(AnsweredBy, Option<Approved>)>,
-}
-
-impl Answered {
-    /// A result from this source, without the operation of a tool.
-    pub(super) fn by(by: AnsweredBy, result: ToolResult) -> Self {
-        let by = Some((by, None));
-        Self { result, by }
-    }
-
-    /// The result of the operation of a tool.
-    pub(super) fn called(
-        call: &ToolCall,
-        end: Result<ToolResult, AgentError>,
-    ) -> Result<Self, AgentError> {
-        let by = end.is_err().then_some((AnsweredBy::Engine, None));
-        as_result(call, end).map(|result| Self { result, by })
-    }
 }
 
 impl LoopContext<'_> {
@@ -201,42 +179,6 @@ pub(super) fn task_of(leg: &Leg, agent: &str, call: &ToolCall) -> Task {
     task.asked_by(call)
 }
 
-pub(super) fn ready(result: ToolResult) -> CallEnd {
-    Box::pin(async move { Ok(Answered::by(AnsweredBy::Engine, result)) })
-}
-
 fn argument(call: &ToolCall, name: &str) -> Option<String> {
     call.arguments.value().ok()?.get(name).map(as_text)
-}
-
-/// A failed operation as the result that the model reads. An error if the run must stop for the
-/// failure.
-pub(crate) fn as_result(
-    call: &ToolCall,
-    end: Result<ToolResult, AgentError>,
-) -> Result<ToolResult, AgentError> {
-    let error = match end {
-        Ok(mut result) => {
-            result.call_id.clone_from(&call.id);
-            return Ok(result);
-        }
-        Err(error) => error,
-    };
-    let status = match error.kind() {
-        None | Some(ErrorKind::Budget(_) | ErrorKind::InDoubt | ErrorKind::Store) => {
-            return Err(error);
-        }
-        Some(kind) => status_of(kind),
-    };
-    Ok(ToolResult::new(call, status, error.to_string()))
-}
-
-/// The status of a call that failed with this error.
-pub(crate) fn status_of(kind: &ErrorKind) -> ToolStatus {
-    match kind {
-        ErrorKind::InDoubt => ToolStatus::Unknown,
-        ErrorKind::Cancelled | ErrorKind::StillRunning => ToolStatus::Interrupted,
-        ErrorKind::Denied | ErrorKind::Expired => ToolStatus::Denied,
-        _ => ToolStatus::Error,
-    }
 }

@@ -10,10 +10,10 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Receive, Scope, Spawned, fitting::fits, toolset::as_result};
+use super::{AgentMessage, Receive, Scope, Spawned, fitting::fits};
 use crate::{
     definition::PUBLISH,
-    run::{RunContext, Task},
+    run::{RunContext, Task, recorded_result::as_result},
     vocabulary::{
         AgentError, Arguments, ErrorKind, OperationError, OperationId, ParentPolicy, RunId,
         ToolCall, ToolResult, ToolStatus, as_text,
@@ -22,7 +22,7 @@ use crate::{
 
 pub(crate) use copied::{copied_result, copied_value};
 pub(crate) use looking::topics_among;
-pub(super) use signal::is_of_topic;
+pub(crate) use signal::outlasts_journal;
 use signal::{Ended, Post, Response, signal_on, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};

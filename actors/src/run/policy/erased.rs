@@ -1,5 +1,7 @@
 //! Policies of any type behind one type.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::{BeforeTool, GoalEnd, Policy, PolicyContext, Verdict};
@@ -60,3 +62,30 @@ erased! {
     after_goal(ended: &'a GoalEnd) -> ();
     before_answer(draft: &'a str) -> Verdict;
 }
+
+/// Makes a policy afresh for each leg of a run. Cloning shares it.
+#[derive(Clone)]
+pub struct PolicyHandle(Arc<dyn Fn() -> Box<dyn ErasedPolicy> + Send + Sync>);
+
+impl PolicyHandle {
+    /// Keeps how a policy is made.
+    pub fn new<P: Policy>(make: impl Fn() -> P + Send + Sync + 'static) -> Self {
+        Self(Arc::new(move || Box::new(make())))
+    }
+
+    pub(super) fn make(&self) -> Box<dyn ErasedPolicy> {
+        (self.0)()
+    }
+
+    /// Whether the policy also watches over agents that the agent makes.
+    pub(crate) fn is_inherited(&self) -> bool {
+        self.make().is_inherited()
+    }
+
+    /// The names of the tools that the policy offers and answers itself.
+    pub(crate) fn tools(&self) -> Vec<String> {
+        self.make().tools()
+    }
+}
+
+opaque!(PolicyHandle);

@@ -1,8 +1,5 @@
 //! Goals that an agent's function sets itself: a sub-goal of a tree, a step of a plan.
 
-use super::HookContext;
-use crate::{run::LoopContext, vocabulary::AgentError};
-
 /// How work on a goal ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -35,38 +32,6 @@ impl GoalEnd {
             goal,
             status,
             result,
-        }
-    }
-}
-
-impl LoopContext<'_> {
-    /// Tells the policies that work on a goal begins, and returns their knowledge of similar goals.
-    ///
-    /// # Errors
-    /// The error of a hook.
-    pub async fn goal_begins(
-        self,
-        moment: HookContext<'_>,
-        goal: &str,
-    ) -> Result<Option<String>, AgentError> {
-        match self.watch() {
-            Some(watch) => watch.policies.before_goal(moment, goal).await,
-            None => Ok(None),
-        }
-    }
-
-    /// Tells the policies how work on a goal ended; `moment` has that work's own conversation.
-    ///
-    /// # Errors
-    /// The error of a hook.
-    pub async fn goal_ended(
-        self,
-        moment: HookContext<'_>,
-        ended: &GoalEnd,
-    ) -> Result<(), AgentError> {
-        match self.watch() {
-            Some(watch) => watch.policies.after_goal(moment, ended).await,
-            None => Ok(()),
         }
     }
 }

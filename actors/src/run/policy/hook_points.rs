@@ -3,79 +3,24 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use super::{
-    HookContext, Judgement, PolicyHandle,
-    installed::{Policies, remind},
+    GoalEnd, HookContext, Judgement,
+    installed::remind,
+    watch::{Seen, Watch},
 };
 use crate::{
-    run::{BehaviorHandle, LoopContext, RunContext, operations::Answering},
+    run::{LoopContext, RunContext, loop_context::Answering},
     vocabulary::{
         AgentError, ErrorKind, ModelRequest, ModelResponse, Outcome, StopReason, ToolCall,
-        ToolResult, ToolStatus, Transcript,
+        ToolResult, ToolStatus,
     },
 };
-
-/// The policies of a function, and their view of a lane that no loop drives.
-#[derive(Clone)]
-pub(crate) struct Watch {
-    pub(crate) policies: Arc<Policies>,
-    seen: Arc<Mutex<Seen>>,
-}
-
-/// The state of a function, as far as its model calls show it.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    transcript: Transcript,
-    steps: u32,
-    /// The tools that policies took out of the last request.
-    withheld: Vec<String>,
-}
 
 impl Answering for &Seen {
     fn refuse(&mut self, call: &ToolCall) -> Option<ToolResult> {
         let is_withheld = self.withheld.contains(&call.name);
         let text = || format!("The tool {:?} cannot be called now.", call.name);
         is_withheld.then(|| ToolResult::new(call, ToolStatus::Error, text()))
-    }
-}
-
-impl Seen {
-    fn new(transcript: Transcript) -> Self {
-        Self {
-            transcript,
-            steps: 0,
-            withheld: Vec::new(),
-        }
-    }
-
-    pub(crate) fn moment(&self) -> HookContext<'_> {
-        HookContext {
-            transcript: &self.transcript,
-            steps: self.steps,
-        }
-    }
-}
-
-impl Watch {
-    /// Makes the policies of a leg; `None` when there are none.
-    pub(crate) fn install(cx: &RunContext, made: &[(String, PolicyHandle)]) -> Option<Self> {
-        let policies = Arc::new(Policies::install(cx, made)?);
-        let seen = Seen::new(cx.conversation());
-        Some(Self {
-            policies,
-            seen: Arc::new(Mutex::new(seen)),
-        })
-    }
-
-    /// The policies of a lane that begins here.
-    pub(crate) fn beside(&self) -> Self {
-        let seen = self.seen.lock().clone();
-        Self {
-            policies: self.policies.clone(),
-            seen: Arc::new(Mutex::new(seen)),
-        }
     }
 }
 
@@ -179,6 +124,36 @@ impl LoopContext<'_> {
             .unwrap_or_default()
     }
 
+    /// Tells the policies that work on a goal begins, and returns their knowledge of similar goals.
+    ///
+    /// # Errors
+    /// The error of a hook.
+    pub async fn goal_begins(
+        self,
+        moment: HookContext<'_>,
+        goal: &str,
+    ) -> Result<Option<String>, AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.before_goal(moment, goal).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Tells the policies how work on a goal ended; `moment` has that work's own conversation.
+    ///
+    /// # Errors
+    /// The error of a hook.
+    pub async fn goal_ended(
+        self,
+        moment: HookContext<'_>,
+        ended: &GoalEnd,
+    ) -> Result<(), AgentError> {
+        match self.watch() {
+            Some(watch) => watch.policies.after_goal(moment, ended).await,
+            None => Ok(()),
+        }
+    }
+
     /// Why a policy wants the function to stop, when one does.
     pub fn stopping(self) -> Option<StopReason> {
         self.watch()?.policies.stopping()
@@ -250,49 +225,10 @@ impl RunContext {
     }
 }
 
-/// Runs an agent's function between the hooks of a run's start and end.
-pub(crate) async fn around(
-    behavior: &BehaviorHandle,
-    cx: RunContext,
-    watch: &Watch,
-) -> Result<Outcome, AgentError> {
-    let transcript = cx.conversation();
-    let moment = HookContext {
-        transcript: &transcript,
-        steps: 0,
-    };
-    let policies = &watch.policies;
-    let outcome = match policies.before_run(moment).await? {
-        Some(outcome) => outcome,
-        None => match cx.loop_context().stopping() {
-            Some(reason) => Outcome::stopped(reason),
-            None => {
-                let own = cx.handle();
-                let ended = behavior.run(cx).await.or_else(AgentError::or_early);
-                if let Err(error) = &ended
-                    && error.is_failure()
-                {
-                    let told = policies.after_failure(moment, error).await;
-                    // The first error tells why the run failed; only one that ends every operation comes before it.
-                    told.or_else(|later| match later.is_failure() {
-                        true => Ok(()),
-                        false => Err(later),
-                    })?;
-                }
-                own.last_word(ended?).await?
-            }
-        },
-    };
-    Ok(match policies.after_run(moment, &outcome).await? {
-        Some(other) => other,
-        None => outcome,
-    })
-}
-
 impl RunContext {
     /// The outcome of a function, after its policies have judged an answer that is new to them. The
     /// answer cannot be written again, so an answer to which they object is flagged.
-    async fn last_word(&self, outcome: Outcome) -> Result<Outcome, AgentError> {
+    pub(crate) async fn last_word(&self, outcome: Outcome) -> Result<Outcome, AgentError> {
         let mut answer = match outcome {
             Outcome::Answer(answer) => answer,
             other => return Ok(other),

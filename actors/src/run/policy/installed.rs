@@ -6,11 +6,11 @@ use tokio::sync::{Mutex as Turn, MutexGuard};
 use tracing::{Instrument as _, Span};
 
 use super::{
-    BeforeTool, GoalEnd, HookContext, Notes, PolicyContext, PolicyHandle, Verdict,
-    erased::ErasedPolicy,
+    BeforeTool, GoalEnd, HookContext, Notes, PolicyContext, Verdict,
+    erased::{ErasedPolicy, PolicyHandle},
 };
 use crate::{
-    run::{RunContext, operations::as_result},
+    run::{RunContext, recorded_result::as_result},
     vocabulary::{
         AgentError, AnsweredBy, Digest, Message, ModelRequest, ModelResponse, OperationError,
         Outcome, Part, Question, Role, StopReason, ToolCall, ToolResult, ToolStatus, Transcript,
@@ -127,7 +127,7 @@ impl Policies {
     }
 
     /// Tells policies that the function failed.
-    pub(super) async fn after_failure(
+    pub(crate) async fn after_failure(
         &self,
         moment: HookContext<'_>,
         error: &AgentError,

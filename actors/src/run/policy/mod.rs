@@ -5,6 +5,7 @@ mod goals;
 mod hook_points;
 mod installed;
 mod own_tool;
+mod watch;
 
 use std::{
     collections::HashSet,
@@ -18,17 +19,17 @@ use std::{
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use self::erased::ErasedPolicy;
 pub use self::{
+    erased::PolicyHandle,
     goals::{GoalEnd, GoalStatus},
     installed::Judgement,
     own_tool::OwnTool,
 };
 pub(crate) use self::{
-    hook_points::{Watch, around},
     installed::{Asking, Decided},
+    watch::Watch,
 };
-use super::{RunContext, operations::Decision};
+use super::{RunContext, decision::Decision};
 use crate::{
     safety::{self, deciding},
     vocabulary::{
@@ -461,30 +462,3 @@ impl Deref for PolicyContext<'_> {
         self.run
     }
 }
-
-/// Makes a policy afresh for each leg of a run. Cloning shares it.
-#[derive(Clone)]
-pub struct PolicyHandle(Arc<dyn Fn() -> Box<dyn ErasedPolicy> + Send + Sync>);
-
-impl PolicyHandle {
-    /// Keeps how a policy is made.
-    pub fn new<P: Policy>(make: impl Fn() -> P + Send + Sync + 'static) -> Self {
-        Self(Arc::new(move || Box::new(make())))
-    }
-
-    fn make(&self) -> Box<dyn ErasedPolicy> {
-        (self.0)()
-    }
-
-    /// Whether the policy also watches over agents that the agent makes.
-    pub(crate) fn is_inherited(&self) -> bool {
-        self.make().is_inherited()
-    }
-
-    /// The names of the tools that the policy offers and answers itself.
-    pub(crate) fn tools(&self) -> Vec<String> {
-        self.make().tools()
-    }
-}
-
-opaque!(PolicyHandle);

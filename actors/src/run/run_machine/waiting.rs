@@ -1,42 +1,22 @@
 //! The waits of operations, and what comes from outside for them.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
-use super::{Call, Progress, RunMachine};
+use super::{
+    Call, Progress, RunMachine,
+    source::{Look, Source},
+};
 use crate::{
     contract::ItemBody,
     run::{
         WaitFor,
-        operation::{Arrival, Begin, Finish, Made, Make, Wait},
+        completed::{Made, Make},
+        operation::{Arrival, Begin, Finish, Wait},
         operations::schema_fault,
     },
     safety::sanitize_line,
     vocabulary::{ErrorKind, OperationError, OperationId, Question, QuestionKind, Timestamp},
 };
-
-/// What ends the waiting of an operation.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Source {
-    /// A time of the wall clock.
-    Time(Timestamp),
-    /// The end of a pause: see [`Clock::forward`](crate::contract::Clock::forward).
-    Pause(Timestamp),
-    /// A message of this name.
-    Message(Cow<'static, str>),
-    /// An item for this operation.
-    Item(OperationId),
-    /// The end of the child that this operation began.
-    Child(OperationId),
-}
-
-/// Where an operation may have come to its end.
-pub(super) enum Look {
-    Ready(OperationId),
-    At(Source),
-    Cancel(OperationId, String),
-}
 
 /// What is to be done next for operations.
 pub(crate) enum Action {

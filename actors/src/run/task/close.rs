@@ -10,10 +10,11 @@ use crate::{
     contract::{ItemBody, MailboxItem, StoreError},
     run::{
         ToolEnd, ToolInvocation,
+        completed::Made,
         leg::{CallIdentity, Leg},
-        operation::Made,
         operations::{
-            CallTool, call_or_reconcile, changes::Changing, cut_short, still_running, tool_digest,
+            CallTool, TeamToolState, call_or_reconcile, changes::Changing, cut_short,
+            still_running, tool_digest,
         },
     },
     vocabulary::{
@@ -164,7 +165,6 @@ impl Carrier {
             let once = effect == Effect::Once;
             let digest = tool_digest(&call.name, call.arguments.text());
             let identity = CallIdentity::new("tool", &call.name, digest, None);
-            let kept = leg.tool_state(&self.driver.ports);
             let mut invocation = ToolInvocation {
                 run: self.run,
                 root: self.start.root,
@@ -178,7 +178,7 @@ impl Carrier {
                 deadline: None,
                 credential: None,
                 continued: None,
-                kept: kept.clone(),
+                kept: TeamToolState::shared(leg, &self.driver.ports),
                 slot: None,
                 cancelled: CancellationToken::new(),
             };
@@ -196,7 +196,7 @@ impl Carrier {
             let end = call_or_reconcile(ports, (leg, &durable), &invocation, asks).await?;
             let end = match end {
                 ToolEnd::Changing(result, changes) => {
-                    let changing = Changing::of(op, kept, leg, effect);
+                    let changing = Changing::of(op, leg, &self.driver.ports, effect);
                     let write = changing.write(result, changes).map(Made::by::<CallTool>);
                     self.driver
                         .record_write(leg, (op, &identity), write)

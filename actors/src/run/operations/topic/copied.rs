@@ -6,13 +6,12 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::{
-    super::state::{UPDATE, Updated, recorded_at},
-    KEY, Scope,
-    state::TopicState,
-};
+use super::{KEY, Scope, state::TopicState};
 use crate::{
-    run::read_result,
+    run::{
+        read_result,
+        recorded_change::{UPDATE, Updated, recorded_at},
+    },
     vocabulary::{OperationError, RunId},
 };
 

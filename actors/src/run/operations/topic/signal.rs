@@ -8,6 +8,7 @@ use super::{
     state::Report,
 };
 use crate::{
+    contract::ItemBody,
     run::{Begin, Gate, Operation, OperationContext},
     vocabulary::{Digest, RunId, canonical},
 };
@@ -39,9 +40,23 @@ impl AgentMessage for Response {
 }
 
 /// Whether this is the name of a message that topics send on channels.
-pub(in super::super) fn is_of_topic(name: &str) -> bool {
+fn is_of_topic(name: &str) -> bool {
     let kind = name.split_once('/').map(|(kind, _)| kind);
     kind.is_some_and(|kind| kind == Signal::NAME || kind == Response::NAME)
+}
+
+/// Whether a mailbox item stays with the run when it goes on in another journal. Other items are for
+/// an operation of this journal, whose id may be the id of another operation in the next journal.
+pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
+    match body {
+        ItemBody::Answer { .. }
+        | ItemBody::Result { .. }
+        | ItemBody::ForwardedTurn(_)
+        | ItemBody::ForwardedTurnEnded { .. }
+        | ItemBody::CancelCall { .. } => false,
+        ItemBody::Message { name, .. } => !is_of_topic(name),
+        ItemBody::Steer(_) | ItemBody::SteeringTurn(_) | ItemBody::Cancel { .. } => true,
+    }
 }
 
 /// A message to a run on a channel of its mailbox. Its digest does not cover the run, so that a fork

@@ -4,10 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use parking_lot::Mutex;
 
-use super::state::{Decide, Updated};
 use crate::{
     contract::StateSlot,
-    vocabulary::{Changed, OperationError, Scope},
+    vocabulary::{Changed, Scope},
 };
 
 /// A run's temporary state, over all its legs. Its values follow from the run's journal. Clones
@@ -20,21 +19,8 @@ impl Temp {
         self.0.lock().get(key).cloned().unwrap_or_default()
     }
 
-    /// Writes the decision about the present value.
-    pub(super) fn update(&self, key: String, decide: &Decide) -> Result<Updated, OperationError> {
-        let found = self.get(&key);
-        let version = found.version + 1;
-        let found = found.present();
-        let value = decide(found.as_ref())?;
-        if value.is_none() && found.is_none() {
-            return Ok(Updated::nothing());
-        }
-        let slot = StateSlot {
-            value: value.clone(),
-            version,
-        };
+    pub(crate) fn set(&self, key: String, slot: StateSlot) {
         self.0.lock().insert(key, slot);
-        Ok(Updated { value, version })
     }
 
     /// Applies a recorded change, if it is a change of this state.
@@ -46,7 +32,7 @@ impl Temp {
             version,
         } = changed
         {
-            self.0.lock().insert(key, StateSlot { value, version });
+            self.set(key, StateSlot { value, version });
         }
     }
 }
