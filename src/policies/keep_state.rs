@@ -1,7 +1,7 @@
 //! State that agents below wrote, kept beyond their tree.
 
 use ghostlight_actors::{
-    run::{Begin, Gate, Operation, OperationContext, Policy, PolicyContext},
+    run::{Begin, Gate, Policy, PolicyContext, operations::PlainOperation},
     vocabulary::{AgentError, Digest, Outcome, Scope, ToolFilter},
 };
 use schemars::JsonSchema;
@@ -74,7 +74,7 @@ impl Policy for KeepState {
         let (rules, mut keys): (Vec<String>, Vec<String>) =
             self.keys.iter().cloned().partition(|key| key.contains('*'));
         if !rules.is_empty() {
-            let fitting = cx.perform(FittingKeys { rules }).await?;
+            let fitting = cx.perform(fitting_keys(rules)).await?;
             let named = keys.clone();
             keys.extend(fitting.into_iter().filter(|key| !named.contains(key)));
         }
@@ -88,34 +88,20 @@ impl Policy for KeepState {
 }
 
 /// The operation that lists the keys of the tree's working memory that fit a rule, in their order.
-#[derive(Debug)]
-struct FittingKeys {
-    rules: Vec<String>,
-}
-
-impl Operation for FittingKeys {
-    type Output = Vec<String>;
-
-    fn kind(&self) -> &'static str {
-        "state_keys"
-    }
-
-    fn digest(&self) -> Digest {
-        let rules: Vec<&[u8]> = self.rules.iter().map(String::as_bytes).collect();
-        Digest::of_parts(&rules)
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Vec<String>> {
+fn fitting_keys(rules: Vec<String>) -> PlainOperation<Vec<String>> {
+    let parts: Vec<&[u8]> = rules.iter().map(String::as_bytes).collect();
+    let digest = Digest::of_parts(&parts);
+    PlainOperation::new("state_keys", "", digest, move |cx| {
         let state = match cx.state(&Scope::Run) {
             Ok(state) => state,
             Err(error) => return Begin::Ready(Err(error)),
         };
-        let fits = ToolFilter::names(self.rules);
+        let fits = ToolFilter::names(rules);
         Begin::act(Gate::After, async move {
             let mut keys = state.keys().await?;
             keys.retain(|key| fits.takes(key));
             keys.sort_unstable();
             Ok(keys)
         })
-    }
+    })
 }

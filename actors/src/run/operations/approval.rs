@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Ask, CallTool, answered::Answered, asking::about, fitting::is_readable};
+use super::{CallTool, answered::Answered, ask::Ask, asking::about, fitting::is_readable};
 use crate::{
     contract::ToolHandle,
     definition::{ApprovalRule, OnExpiry},
@@ -136,7 +136,7 @@ impl AllowedCall {
         let question = about(question, approved, &[]);
         let ask = self
             .cx
-            .perform(Ask::about(question, approved, "authentication"));
+            .perform(Ask::about(question, approved, "authentication").operation());
         self.making.asked = Some(ask.id());
         self.authenticated += 1;
         match ask.await {
@@ -249,7 +249,7 @@ impl RunContext {
                 let default = json!({ "approved": approved, "reason": "nobody answered in time" });
                 ask = ask.expires_after(time, default);
             }
-            let decision = Decision::from(self.perform(ask).await?);
+            let decision = Decision::from(self.perform(ask.operation()).await?);
             by.clone_from(&decision.by);
             let remember = decision.remember.clone().filter(|_| rule.remember);
             match read(decision.clone(), rule, call, called) {

@@ -3,12 +3,12 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::state::Place;
+use super::{PlainOperation, state::Place};
 use crate::{
     contract::{BoxFuture, Expected, StateValue, StateWrite, artifact_scopes},
     run::{
-        Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing, Ports,
-        RunContext, Write, leg::Leg, load::RecordedDelivery, read_result, recorded_change::SAVE,
+        Attempt, Begin, Changes, Composed, Gate, Performing, Ports, RunContext, Write, leg::Leg,
+        load::RecordedDelivery, read_result, recorded_change::SAVE,
     },
     vocabulary::{Artifact, ArtifactInfo, Digest, ErrorKind, OperationError, Scope},
 };
@@ -23,61 +23,6 @@ pub(crate) const LOAD: &str = "artifact_load";
 pub struct Artifacts<'a> {
     cx: &'a RunContext,
     place: Place,
-}
-
-/// An artifact that is saved as the next version of its name.
-#[derive(Clone, Debug)]
-pub struct SaveArtifact {
-    place: Place,
-    /// The artifact's name.
-    artifact: String,
-    /// How the operation is called in the journal.
-    name: String,
-    media_type: String,
-    content: Arc<[u8]>,
-}
-
-impl Operation for SaveArtifact {
-    type Output = ArtifactInfo;
-
-    fn kind(&self) -> &'static str {
-        SAVE
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        let content = Digest::of(&self.content);
-        Digest::of_parts(&[self.name.as_bytes(), self.media_type.as_bytes(), &content.0])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<ArtifactInfo> {
-        let limit = cx.leg.pinned.team.max_artifact_bytes();
-        if let Err(error) = check(&self.place.scope, &self.artifact, &self.content, limit) {
-            return Begin::Ready(Err(error));
-        }
-        let place = (
-            artifact_scopes::latest(&self.place.store),
-            self.artifact.clone(),
-        );
-        let saving = Arc::new(self);
-        let attempt: Attempt<ArtifactInfo> = Arc::new(move || {
-            let (saving, ports) = (saving.clone(), cx.ports.clone());
-            Box::pin(async move {
-                let SaveArtifact {
-                    place,
-                    artifact,
-                    media_type,
-                    content,
-                    ..
-                } = &*saving;
-                next_version(&ports, &place.store, artifact, media_type, content).await
-            })
-        });
-        Begin::Write(Write::new(place, attempt))
-    }
 }
 
 /// Checks that this content can be saved under this name.
@@ -189,51 +134,10 @@ pub(super) async fn content(
     }
 }
 
-/// The operation that loads an artifact. Its entry holds the artifact's information. The content
-/// comes from the store by its hash, live and in replay alike.
-#[derive(Clone, Debug)]
-pub(super) struct LoadArtifact {
-    place: Place,
-    /// The artifact's name.
-    artifact: String,
-    version: Option<u64>,
-    /// How the operation is called in the journal.
-    name: String,
-}
-
 /// The record of a loaded artifact. `None` when there was none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Loaded(pub Option<ArtifactInfo>);
-
-impl Operation for LoadArtifact {
-    type Output = Loaded;
-
-    fn kind(&self) -> &'static str {
-        LOAD
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        let version = self.version.map_or_else(String::new, |v| v.to_string());
-        Digest::of_parts(&[self.name.as_bytes(), version.as_bytes()])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Loaded> {
-        let look = look_up(&cx.ports, &self.place.store, &self.artifact, self.version);
-        Begin::act(Gate::After, async move {
-            let info = look.await?;
-            if let Some(info) = &info {
-                let content = content(&cx.ports, info).await?;
-                cx.leg.books.lock().contents.insert(cx.id, content);
-            }
-            Ok(Loaded(info))
-        })
-    }
-}
+pub(super) struct Loaded(pub(super) Option<ArtifactInfo>);
 
 /// The content to which the result of an operation refers, if any.
 pub(crate) fn content_of(kind: &str, result: &RawValue) -> Option<Digest> {
@@ -252,33 +156,6 @@ impl Leg {
     }
 }
 
-/// The operation that lists artifacts.
-#[derive(Clone, Debug)]
-pub struct ListArtifacts {
-    place: Place,
-    name: String,
-}
-
-impl Operation for ListArtifacts {
-    type Output = Vec<ArtifactInfo>;
-
-    fn kind(&self) -> &'static str {
-        "artifact_list"
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(self.name.as_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        Begin::act(Gate::After, list(&cx.ports, &self.place.store))
-    }
-}
-
 impl Artifacts<'_> {
     /// Saves this as the next version of the name, and returns its information.
     ///
@@ -290,15 +167,32 @@ impl Artifacts<'_> {
         name: impl Into<String>,
         media_type: impl Into<String>,
         content: impl Into<Arc<[u8]>>,
-    ) -> Performing<SaveArtifact> {
-        let artifact = name.into();
-        self.cx.perform(SaveArtifact {
-            name: self.place.recorded(&artifact),
-            place: self.place.clone(),
-            artifact,
-            media_type: media_type.into(),
-            content: content.into(),
-        })
+    ) -> Performing<PlainOperation<ArtifactInfo>> {
+        let (artifact, media_type, content) = (name.into(), media_type.into(), content.into());
+        let (place, name) = (self.place.clone(), self.place.recorded(&artifact));
+        let parts = [
+            name.as_bytes(),
+            media_type.as_bytes(),
+            &Digest::of(&content).0,
+        ];
+        let digest = Digest::of_parts(&parts);
+        self.cx
+            .perform(PlainOperation::new(SAVE, name, digest, move |cx| {
+                let limit = cx.leg.pinned.team.max_artifact_bytes();
+                if let Err(error) = check(&place.scope, &artifact, &content, limit) {
+                    return Begin::Ready(Err(error));
+                }
+                let latest = (artifact_scopes::latest(&place.store), artifact.clone());
+                let saving = Arc::new((place.store, artifact, media_type, content));
+                let attempt: Attempt<ArtifactInfo> = Arc::new(move || {
+                    let (saving, ports) = (saving.clone(), cx.ports.clone());
+                    Box::pin(async move {
+                        let (store, artifact, media_type, content) = &*saving;
+                        next_version(&ports, store, artifact, media_type, content).await
+                    })
+                });
+                Begin::Write(Write::new(latest, attempt))
+            }))
     }
 
     /// The latest version of an artifact; `None` when there is none of this name.
@@ -321,13 +215,25 @@ impl Artifacts<'_> {
         self.load_any(name.into(), Some(version))
     }
 
-    fn load_any(&self, name: String, version: Option<u64>) -> Composed<Option<Artifact>> {
-        let loading = self.cx.perform(LoadArtifact {
-            name: self.place.recorded(&name),
-            place: self.place.clone(),
-            artifact: name,
-            version,
-        });
+    /// Loads an artifact. The entry holds its information. The content comes from the store by its hash, live and in
+    /// replay alike.
+    fn load_any(&self, artifact: String, version: Option<u64>) -> Composed<Option<Artifact>> {
+        let (store, name) = (self.place.store.clone(), self.place.recorded(&artifact));
+        let of_version = version.map_or_else(String::new, |v| v.to_string());
+        let digest = Digest::of_parts(&[name.as_bytes(), of_version.as_bytes()]);
+        let loading = self
+            .cx
+            .perform(PlainOperation::new(LOAD, name, digest, move |cx| {
+                let look = look_up(&cx.ports, &store, &artifact, version);
+                Begin::act(Gate::After, async move {
+                    let info = look.await?;
+                    if let Some(info) = &info {
+                        let content = content(&cx.ports, info).await?;
+                        cx.leg.books.lock().contents.insert(cx.id, content);
+                    }
+                    Ok(Loaded(info))
+                })
+            }));
         let (leg, id) = (self.cx.leg().clone(), loading.id());
         Composed(Box::pin(async move {
             let Loaded(Some(info)) = loading.await? else {
@@ -343,11 +249,15 @@ impl Artifacts<'_> {
     }
 
     /// The information about the latest version of each artifact, by name.
-    pub fn list(&self) -> Performing<ListArtifacts> {
-        self.cx.perform(ListArtifacts {
-            name: self.place.scope.to_string(),
-            place: self.place.clone(),
-        })
+    pub fn list(&self) -> Performing<PlainOperation<Vec<ArtifactInfo>>> {
+        let (store, name) = (self.place.store.clone(), self.place.scope.to_string());
+        let digest = Digest::of(name.as_bytes());
+        self.cx.perform(PlainOperation::new(
+            "artifact_list",
+            name,
+            digest,
+            move |cx| Begin::act(Gate::After, list(&cx.ports, &store)),
+        ))
     }
 }
 

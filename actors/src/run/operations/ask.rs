@@ -2,15 +2,17 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::asking::{about, asking};
+use super::{
+    PlainOperation,
+    asking::{about, asking},
+};
 use crate::{
-    run::{Arrival, Begin, Operation, OperationContext, Performing, RunContext, Wait, WaitFor},
+    run::{Arrival, Begin, Performing, RunContext, Wait, WaitFor},
     vocabulary::{Begun, Cause, Digest, Question, ToolCall},
 };
 
 /// A question to the world outside.
-#[derive(Debug)]
-pub struct Ask {
+pub(super) struct Ask {
     question: Question,
     digest: Digest,
     expires_after: Option<Duration>,
@@ -19,7 +21,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    pub(crate) fn new(question: Question) -> Self {
+    pub(super) fn new(question: Question) -> Self {
         let call = question.call.as_ref();
         let arguments = call.map_or("", |call| call.arguments.text());
         let cause = call.map(ToolCall::cause).unwrap_or_default();
@@ -53,50 +55,41 @@ impl Ask {
         (self.expires_after, self.question.default) = (Some(time), Some(default));
         self
     }
-}
 
-impl Operation for Ask {
-    type Output = Value;
-
-    fn kind(&self) -> &'static str {
-        "ask"
-    }
-
-    fn name(&self) -> &str {
-        self.question.call.as_ref().map_or("", |call| &call.name)
-    }
-
-    fn digest(&self) -> Digest {
-        self.digest
-    }
-
-    fn cause(&self) -> Cause {
-        self.cause
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Value> {
-        // A recorded question stays as it is, with the time at which it expires.
-        let question = match cx.started {
-            Some(Begun::Question(question)) => question,
-            _ => {
-                let mut question = Box::new(self.question);
-                question.path = asking(&cx);
-                let of_team = || cx.leg.pinned.team.questions_expire;
-                if question.expires.is_none()
-                    && let Some(time) = self.expires_after.or_else(of_team)
-                {
-                    question.expires = Some(cx.ports.clock().now().after(time));
+    /// The operation that asks it, and ends with the answer.
+    pub(super) fn operation(self) -> PlainOperation<Value> {
+        let Self {
+            question,
+            digest,
+            expires_after,
+            cause,
+        } = self;
+        let name = question.call.as_ref().map(|call| call.name.clone());
+        let operation = PlainOperation::new("ask", name.unwrap_or_default(), digest, move |cx| {
+            // A recorded question stays as it is, with the time at which it expires.
+            let question = match cx.started {
+                Some(Begun::Question(question)) => question,
+                _ => {
+                    let mut question = Box::new(question);
+                    question.path = asking(&cx);
+                    let of_team = || cx.leg.pinned.team.questions_expire;
+                    if question.expires.is_none()
+                        && let Some(time) = expires_after.or_else(of_team)
+                    {
+                        question.expires = Some(cx.now().after(time));
+                    }
+                    question
                 }
-                question
-            }
-        };
-        Begin::Wait(Wait::new(
-            WaitFor::Answer(question),
-            |arrival| match arrival {
-                Arrival::Answer(answer) => Ok(answer),
-                other => Err(other.unexpected()),
-            },
-        ))
+            };
+            Begin::Wait(Wait::new(
+                WaitFor::Answer(question),
+                |arrival| match arrival {
+                    Arrival::Answer(answer) => Ok(answer),
+                    other => Err(other.unexpected()),
+                },
+            ))
+        });
+        operation.caused(cause)
     }
 }
 
@@ -107,8 +100,8 @@ impl RunContext {
     /// # Errors
     /// [`ErrorKind::Expired`](crate::vocabulary::ErrorKind::Expired) when the question expires
     /// without a default answer.
-    pub fn ask(&self, question: impl Into<Question>) -> Performing<Ask> {
-        self.perform(Ask::new(question.into()))
+    pub fn ask(&self, question: impl Into<Question>) -> Performing<PlainOperation<Value>> {
+        self.perform(Ask::new(question.into()).operation())
     }
 }
 

@@ -1,34 +1,15 @@
+use super::{PlainOperation, time::NO_INPUT};
 use crate::{
-    run::{
-        Begin, Composed, Operation, OperationContext, Performing, RunContext, ledger::Allowance,
-    },
-    vocabulary::{Digest, Outcome},
+    run::{Begin, Composed, Performing, RunContext, ledger::Allowance},
+    vocabulary::Outcome,
 };
-
-/// The operation that reads the allowance.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadAllowance;
-
-impl Operation for ReadAllowance {
-    type Output = Allowance;
-
-    fn kind(&self) -> &'static str {
-        "budget"
-    }
-
-    fn digest(&self) -> Digest {
-        Digest([0; 32])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Allowance> {
-        Begin::Ready(Ok(cx.allowance))
-    }
-}
 
 impl RunContext {
     /// The budget of the run, its consumption, and the time at which it must end.
-    pub fn budget(&self) -> Performing<ReadAllowance> {
-        self.perform(ReadAllowance)
+    pub fn budget(&self) -> Performing<PlainOperation<Allowance>> {
+        self.perform(PlainOperation::new("budget", "", NO_INPUT, |cx| {
+            Begin::Ready(Ok(cx.allowance))
+        }))
     }
 
     /// The variant of changed code that this run uses: from 0, for the code before it asked for

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    Ask,
     answered::{Answered, CallEnd, ready},
+    ask::Ask,
     fitting::fits,
     tool::would_call,
 };
@@ -40,7 +40,7 @@ impl RunContext {
         question.kind = QuestionKind::ToolResult;
         let asked = question.call.insert(call.clone());
         asked.arguments = arguments;
-        let answer = self.perform(Ask::new(question));
+        let answer = self.perform(Ask::new(question).operation());
         let most = tool.output_limit as usize;
         Box::pin(async move {
             let result = match answer.await {

@@ -1,16 +1,16 @@
 use std::sync::Arc;
 
-use super::Assignee;
+use super::{Assignee, PlainOperation};
 use crate::{
     definition::AgentSpec,
     run::{
-        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, Operation,
-        OperationContext, RunContext, Task, Wait, WaitFor,
+        Arrival, Begin, Child, ChildResult, ChildStart, Composed, Gate, OperationContext,
+        RunContext, Task, Wait, WaitFor,
         delegated::{Delegated, Spawned},
     },
     safety,
     vocabulary::{
-        AgentError, Budget, Cause, Digest, ErrorKind, Message, OperationError, ParentPolicy, RunId,
+        AgentError, Budget, Digest, ErrorKind, Message, OperationError, ParentPolicy, RunId,
         RunStart, SessionId, canonical,
     },
 };
@@ -18,20 +18,11 @@ use crate::{
 /// How deep delegations may nest.
 const MAX_DEPTH: usize = 64;
 
-/// A task for another agent, done in a child run. The function waits for its end.
-#[derive(Debug)]
-pub struct Delegate {
+/// A task for another agent, done in a child run.
+struct Delegate {
     agent: Assignee,
     task: Task,
 }
-
-/// A task for another agent, done in a child run while the function goes on.
-#[derive(Debug)]
-pub struct Spawn(Delegate);
-
-/// The end of a child run that was spawned.
-#[derive(Debug)]
-pub struct Join(Spawned);
 
 /// The terms of a task, as digests have them.
 #[derive(Default, PartialEq, serde::Serialize)]
@@ -53,6 +44,42 @@ impl Delegate {
         }
         let terms = canonical::to_vec(&terms);
         Digest::of_parts(&[&self.agent.identity(), &message, &terms])
+    }
+
+    /// The operation that waits for the child's end.
+    fn awaited(self) -> PlainOperation<ChildResult> {
+        let (name, digest, cause) = (self.name(), self.digest(), self.task.cause);
+        let operation = PlainOperation::new("delegate", name, digest, move |cx| {
+            self.begin_child(&cx, true, |run, end| {
+                end.ok_or_else(|| {
+                    let message = format!("the child run {run} has no end");
+                    OperationError::new(ErrorKind::Delegation, message)
+                })
+            })
+        });
+        operation.caused(cause)
+    }
+
+    /// The operation after which the child works while the function goes on.
+    fn beside(self) -> PlainOperation<Spawned> {
+        let (name, digest, cause) = (self.name(), self.digest(), self.task.cause);
+        let operation = PlainOperation::new("spawn", name, digest, move |cx| {
+            let (agent, operation) = (self.name(), cx.id);
+            let when_parent_ends = self.task.when_parent_ends;
+            self.begin_child(&cx, false, move |run, _| {
+                Ok(Spawned {
+                    run,
+                    agent,
+                    operation,
+                    when_parent_ends,
+                })
+            })
+        });
+        operation.caused(cause)
+    }
+
+    fn name(&self) -> String {
+        self.agent.name().to_owned()
     }
 
     /// Begins the child. `finish` makes the operation's result, of the child's end where it is awaited.
@@ -155,97 +182,6 @@ fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> 
     }
 }
 
-impl Operation for Delegate {
-    type Output = ChildResult;
-
-    fn kind(&self) -> &'static str {
-        "delegate"
-    }
-
-    fn name(&self) -> &str {
-        self.agent.name()
-    }
-
-    fn digest(&self) -> Digest {
-        self.digest()
-    }
-
-    fn cause(&self) -> Cause {
-        self.task.cause
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
-        self.begin_child(&cx, true, |run, end| {
-            end.ok_or_else(|| {
-                let message = format!("the child run {run} has no end");
-                OperationError::new(ErrorKind::Delegation, message)
-            })
-        })
-    }
-}
-
-impl Operation for Spawn {
-    type Output = Spawned;
-
-    fn kind(&self) -> &'static str {
-        "spawn"
-    }
-
-    fn name(&self) -> &str {
-        self.0.agent.name()
-    }
-
-    fn digest(&self) -> Digest {
-        self.0.digest()
-    }
-
-    fn cause(&self) -> Cause {
-        self.0.cause()
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Spawned> {
-        let (agent, operation) = (self.0.agent.name().to_owned(), cx.id);
-        let when_parent_ends = self.0.task.when_parent_ends;
-        self.0.begin_child(&cx, false, move |run, _| {
-            Ok(Spawned {
-                run,
-                agent,
-                operation,
-                when_parent_ends,
-            })
-        })
-    }
-}
-
-impl Operation for Join {
-    type Output = ChildResult;
-
-    fn kind(&self) -> &'static str {
-        "join"
-    }
-
-    fn name(&self) -> &str {
-        &self.0.agent
-    }
-
-    fn digest(&self) -> Digest {
-        // The child's id is left out, since it differs in a fork.
-        Digest::of(self.0.operation.to_string().as_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<ChildResult> {
-        if self.0.when_parent_ends.outlives() {
-            return Begin::act(Gate::Before, cx.ports.outcome(self.0.run));
-        }
-        let (begun_by, run) = (self.0.operation, self.0.run);
-        let child = WaitFor::Child { begun_by, run };
-        Begin::Wait(Wait::new(child, |arrival| match arrival {
-            Arrival::Child(result) => Ok(*result),
-            other => Err(other.unexpected()),
-        }))
-    }
-}
-
 impl RunContext {
     /// Gives a task to another agent and waits for its outcome. The agent is one of the team, by
     /// its name, or one that is made for this task, by its definition. The task is done in a child
@@ -273,11 +209,11 @@ impl RunContext {
             return Composed(Box::pin(async move {
                 let child = spawn.await?;
                 let name = child.agent.clone();
-                delegated(&name, cx.perform_as(join, Join(child)).await?)
+                delegated(&name, cx.perform_as(join, joining(child)).await?)
             }));
         }
         let name = agent.name().to_owned();
-        let performing = self.perform(Delegate { agent, task });
+        let performing = self.perform(Delegate { agent, task }.awaited());
         Composed(Box::pin(async move { delegated(&name, performing.await?) }))
     }
 
@@ -290,7 +226,7 @@ impl RunContext {
     /// share of the budget is given to it for good.
     pub fn spawn(&self, agent: impl Into<Assignee>, task: impl Into<Task>) -> Composed<Spawned> {
         let (agent, task) = (agent.into(), task.into());
-        let performing = self.perform(Spawn(Delegate { agent, task }));
+        let performing = self.perform(Delegate { agent, task }.beside());
         let leg = self.leg().clone();
         Composed(Box::pin(async move {
             let spawned = performing.await?;
@@ -308,9 +244,26 @@ impl RunContext {
     /// As [`delegate`](Self::delegate).
     pub fn join(&self, child: &Spawned) -> Composed<Delegated> {
         let name = child.agent.clone();
-        let performing = self.perform(Join(child.clone()));
+        let performing = self.perform(joining(child.clone()));
         Composed(Box::pin(async move { delegated(&name, performing.await?) }))
     }
+}
+
+/// The operation that waits for the end of a child run that was spawned.
+fn joining(child: Spawned) -> PlainOperation<ChildResult> {
+    // The child's id is left out of the digest, since it differs in a fork.
+    let digest = Digest::of(child.operation.to_string().as_bytes());
+    PlainOperation::new("join", child.agent.clone(), digest, move |cx| {
+        if child.when_parent_ends.outlives() {
+            return Begin::act(Gate::Before, cx.ports.outcome(child.run));
+        }
+        let (begun_by, run) = (child.operation, child.run);
+        let child = WaitFor::Child { begun_by, run };
+        Begin::Wait(Wait::new(child, |arrival| match arrival {
+            Arrival::Child(result) => Ok(*result),
+            other => Err(other.unexpected()),
+        }))
+    })
 }
 
 fn delegated(agent: &str, result: ChildResult) -> Result<Delegated, AgentError> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Ask;
+use super::ask::Ask;
 use crate::{
     definition::CLARIFY,
     run::{RunContext, recorded_result::as_result},
@@ -31,7 +31,7 @@ impl RunContext {
             if let Some(time) = spec.expires {
                 ask = ask.expires_after(time, Value::Null);
             }
-            self.perform(ask)
+            self.perform(ask.operation())
         });
         async move {
             let error = |text: &str| Ok(ToolResult::new(&call, ToolStatus::Error, text));

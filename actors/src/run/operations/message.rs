@@ -3,11 +3,10 @@ use std::borrow::Cow;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+use super::PlainOperation;
 use crate::{
     contract::{ItemBody, MailboxItem},
-    run::{
-        Arrival, Begin, Gate, Operation, OperationContext, Performing, RunContext, Wait, WaitFor,
-    },
+    run::{Arrival, Begin, Gate, OperationContext, Performing, RunContext, Wait, WaitFor},
     vocabulary::{Digest, ErrorKind, Message, OperationError, RunId, canonical, listed},
 };
 
@@ -26,44 +25,17 @@ impl AgentMessage for Message {
     const NAME: &'static str = "message";
 }
 
-/// The next message of a type from the run's mailbox.
-#[derive(Debug)]
-pub struct Receive<M> {
+/// The next message of a type from the run's mailbox, under this name. With `at_once` it is made and not waited for.
+pub(super) fn receive<M: AgentMessage>(
     name: Cow<'static, str>,
-    /// The message, where it is not waited for.
-    pub(super) at_once: Option<fn() -> M>,
-}
-
-impl<M: AgentMessage> Receive<M> {
-    /// The next message on this channel.
-    pub(super) fn on(channel: &str) -> Self {
-        Self {
-            name: Cow::Owned(format!("{}/{channel}", M::NAME)),
-            at_once: None,
-        }
-    }
-}
-
-impl<M: AgentMessage> Operation for Receive<M> {
-    type Output = M;
-
-    fn kind(&self) -> &'static str {
-        "receive"
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(self.name.as_bytes())
-    }
-
-    fn begin(self, _cx: OperationContext) -> Begin<M> {
-        if let Some(message) = self.at_once {
+    at_once: Option<fn() -> M>,
+) -> PlainOperation<M> {
+    let (channel, digest) = (name.clone(), Digest::of(name.as_bytes()));
+    PlainOperation::new("receive", name, digest, move |_| {
+        if let Some(message) = at_once {
             return Begin::Ready(Ok(message()));
         }
-        let wait = Wait::new(WaitFor::Message(self.name), |arrival| match arrival {
+        let wait = Wait::new(WaitFor::Message(channel), |arrival| match arrival {
             Arrival::Message(value) => serde_json::from_value(value).map_err(|error| {
                 let message = format!("a message {:?} cannot be read: {error}", M::NAME);
                 OperationError::new(ErrorKind::Malformed, message)
@@ -74,7 +46,15 @@ impl<M: AgentMessage> Operation for Receive<M> {
             Ok(_) => Ok(()),
             Err(error) => Err(error.to_string()),
         }))
-    }
+    })
+}
+
+/// The next message of a type on this channel.
+pub(super) fn receive_on<M: AgentMessage>(
+    channel: &str,
+    at_once: Option<fn() -> M>,
+) -> PlainOperation<M> {
+    receive(Cow::Owned(format!("{}/{channel}", M::NAME)), at_once)
 }
 
 /// The receiver of a message.
@@ -108,78 +88,65 @@ impl From<&super::Spawned> for Target {
     }
 }
 
-/// A message into a run's mailbox.
-#[derive(Debug)]
-pub struct Tell {
-    target: Target,
-    name: &'static str,
-    value: Result<Value, String>,
-}
-
-impl Operation for Tell {
-    type Output = ();
-
-    fn kind(&self) -> &'static str {
-        "tell"
-    }
-
-    fn name(&self) -> &str {
-        self.name
-    }
-
-    fn digest(&self) -> Digest {
-        let value = self.value.as_ref().map(canonical::to_vec);
-        let target = match &self.target {
+impl Target {
+    /// The bytes that identify it in an operation's digest.
+    fn identity(&self) -> Vec<u8> {
+        match self {
             // The run's id is left out, since it differs in a fork.
-            Target::Run(_) => b"Run".to_vec(),
-            Target::Parent => b"Parent".to_vec(),
-            Target::Agent(agent) => {
+            Self::Run(_) => b"Run".to_vec(),
+            Self::Parent => b"Parent".to_vec(),
+            Self::Agent(agent) => {
                 let mut target = b"Agent(".to_vec();
                 canonical::write(agent, &mut target);
                 target.push(b')');
                 target
             }
-        };
-        Digest::of_parts(&[&target, &value.unwrap_or_default()])
+        }
     }
+}
 
-    fn begin(self, cx: OperationContext) -> Begin<()> {
-        let start = cx.start();
-        let run = match &self.target {
-            Target::Run(run) => Some(*run),
-            Target::Parent => start.parent.map(|(run, _)| run),
-            Target::Agent(agent) => {
-                let books = cx.leg.books.lock();
-                let spawned = books.spawned.iter().rev().find(|(name, _)| name == agent);
-                let place = start.path.iter().rev().position(|name| name == agent);
-                spawned.map(|(_, run)| *run).or(match place {
-                    Some(0) => Some(cx.run),
-                    Some(1) => start.parent.map(|(run, _)| run),
-                    Some(_) if start.path.first() == Some(agent) => Some(start.root),
-                    _ => None,
-                })
-            }
-        };
-        let Some(run) = run else {
-            let message = format!("nobody to tell: {:?} has no run in this tree", self.target);
-            return Begin::failed(ErrorKind::NotFound, message);
-        };
-        if let Some(agent) = agent_of(&cx, run)
-            && let Some(received) =
-                (cx.leg.code).received_by(&cx.leg.pinned.team, &agent, run != cx.start().root)
-            && !received.contains(self.name)
-        {
-            let message = format!(
-                "{agent} receives no message {:?}, so nothing was told; it receives: {}",
-                self.name,
-                listed(received)
-            );
-            return Begin::failed(ErrorKind::Malformed, message);
+/// Puts a message into a run's mailbox.
+fn begin_tell(
+    cx: &OperationContext,
+    target: &Target,
+    name: &str,
+    value: Result<Value, String>,
+) -> Begin<()> {
+    let start = cx.start();
+    let run = match target {
+        Target::Run(run) => Some(*run),
+        Target::Parent => start.parent.map(|(run, _)| run),
+        Target::Agent(agent) => {
+            let books = cx.leg.books.lock();
+            let spawned = books.spawned.iter().rev().find(|(name, _)| name == agent);
+            let place = start.path.iter().rev().position(|name| name == agent);
+            spawned.map(|(_, run)| *run).or(match place {
+                Some(0) => Some(cx.run),
+                Some(1) => start.parent.map(|(run, _)| run),
+                Some(_) if start.path.first() == Some(agent) => Some(start.root),
+                _ => None,
+            })
         }
-        match self.value {
-            Ok(value) => post(&cx, run, self.name.to_owned(), value),
-            Err(message) => Begin::failed(ErrorKind::Malformed, message),
-        }
+    };
+    let Some(run) = run else {
+        let message = format!("nobody to tell: {:?} has no run in this tree", target);
+        return Begin::failed(ErrorKind::NotFound, message);
+    };
+    if let Some(agent) = agent_of(cx, run)
+        && let Some(received) =
+            (cx.leg.code).received_by(&cx.leg.pinned.team, &agent, run != cx.start().root)
+        && !received.contains(name)
+    {
+        let message = format!(
+            "{agent} receives no message {:?}, so nothing was told; it receives: {}",
+            name,
+            listed(received)
+        );
+        return Begin::failed(ErrorKind::Malformed, message);
+    }
+    match value {
+        Ok(value) => post(cx, run, name.to_owned(), value),
+        Err(message) => Begin::failed(ErrorKind::Malformed, message),
     }
 }
 
@@ -212,11 +179,8 @@ impl RunContext {
     /// Waits for the next message of this type from the run's mailbox. A message of this name that does not read as the
     /// type is set aside: it leaves an event ([`Event::MessageQuarantined`](crate::vocabulary::Event::MessageQuarantined)),
     /// and the run waits on.
-    pub fn receive<M: AgentMessage>(&self) -> Performing<Receive<M>> {
-        self.perform(Receive {
-            name: Cow::Borrowed(M::NAME),
-            at_once: None,
-        })
+    pub fn receive<M: AgentMessage>(&self) -> Performing<PlainOperation<M>> {
+        self.perform(receive(Cow::Borrowed(M::NAME), None))
     }
 
     /// Puts a message into the mailbox of another run of the tree, durably.
@@ -228,12 +192,13 @@ impl RunContext {
         &self,
         target: impl Into<Target>,
         message: &M,
-    ) -> Performing<Tell> {
+    ) -> Performing<PlainOperation<()>> {
+        let target = target.into();
         let value = serde_json::to_value(message).map_err(|error| error.to_string());
-        self.perform(Tell {
-            target: target.into(),
-            name: M::NAME,
-            value,
-        })
+        let input = value.as_ref().map(canonical::to_vec).unwrap_or_default();
+        let digest = Digest::of_parts(&[&target.identity(), &input]);
+        self.perform(PlainOperation::new("tell", M::NAME, digest, move |cx| {
+            begin_tell(&cx, &target, M::NAME, value)
+        }))
     }
 }

@@ -21,6 +21,7 @@ mod fitting;
 mod grants;
 mod message;
 mod model;
+mod plain;
 mod scoped_state;
 mod state;
 mod step;
@@ -29,18 +30,16 @@ mod tool;
 mod toolset;
 mod topic;
 
-pub use artifact::{Artifacts, Loaded};
-pub use ask::Ask;
+pub use artifact::Artifacts;
 pub use assignee::Assignee;
 
-pub use child::{Delegate, Join, Spawn};
 pub use grants::covers;
-pub use message::{AgentMessage, Receive, Target, Tell};
+pub use message::{AgentMessage, Target};
 pub use model::CallModel;
+pub use plain::PlainOperation;
 pub use scoped_state::ScopedState;
-pub use state::{Get, Shared, Update, stored_scope};
-pub use step::Step;
-pub use time::{Draw, Elapsed, Now, Sleep};
+pub use state::{Shared, stored_scope};
+pub use time::Elapsed;
 pub(crate) use tool::CallTool;
 
 pub(crate) use topic::topics_among;

@@ -3,11 +3,11 @@ use std::sync::Arc;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::to_raw_value};
 
+use super::PlainOperation;
 use crate::{
     contract::{Expected, ItemBody, MailboxItem, StateSlot, StateValue, StateWrite},
     run::{
-        Attempt, Begin, Changes, Composed, Gate, Operation, OperationContext, Performing,
-        RunContext, Write,
+        Attempt, Begin, Changes, Composed, Gate, OperationContext, Performing, RunContext, Write,
         recorded_change::{UPDATE, Updated},
         temp::Temp,
     },
@@ -58,38 +58,6 @@ impl Place {
     }
 }
 
-/// The operation that reads a shared value.
-#[derive(Clone, Debug)]
-pub struct Get {
-    place: Place,
-    key: String,
-    name: String,
-}
-
-impl Operation for Get {
-    type Output = Option<(Value, u64)>;
-
-    fn kind(&self) -> &'static str {
-        "state_get"
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(self.name.as_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        if self.place.scope == Scope::Temp {
-            return Begin::deferred(move || Ok(versioned(cx.leg.temp.get(&self.key))));
-        }
-        let read = cx.ports.state(self.place.store, self.key);
-        Begin::act(Gate::After, async move { read.await.map(versioned) })
-    }
-}
-
 fn versioned(slot: StateSlot) -> Option<(Value, u64)> {
     let found = slot.present()?;
     Some((found.value, found.version))
@@ -102,87 +70,59 @@ pub(crate) type Decide =
 /// Makes messages about the written value: the receiving runs, with a name and a content each.
 pub(super) type Tell = fn(&Value) -> Vec<(RunId, String, Value)>;
 
-/// A read, a decision and a write, as one operation. When somebody else writes in between, the
-/// decision is made again.
-pub struct Update {
+/// Begins a read, a decision and a write.
+fn begin_update(
+    cx: &OperationContext,
     place: Place,
     key: String,
-    name: String,
-    digest: Digest,
     decide: Decide,
     tell: Option<Tell>,
-}
-
-impl std::fmt::Debug for Update {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Update")
-            .field("scope", &self.place.scope)
-            .field("key", &self.key)
-            .finish()
+) -> Begin<Updated> {
+    let ports = cx.ports.clone();
+    if place.scope == Scope::Temp {
+        let temp = cx.leg.temp.clone();
+        // The change is recorded only by the entry of its end.
+        return Begin::deferred(move || update_temp(&temp, key, &decide));
     }
-}
-
-impl Operation for Update {
-    type Output = Updated;
-
-    fn kind(&self) -> &'static str {
-        UPDATE
-    }
-
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of_parts(&[self.name.as_bytes(), &self.digest.0])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Self::Output> {
-        let (ports, key, decide, tell) = (cx.ports.clone(), self.key, self.decide, self.tell);
-        if self.place.scope == Scope::Temp {
-            // The change is recorded only by the entry of its end.
-            return Begin::deferred(move || update_temp(&cx.leg.temp, key, &decide));
-        }
-        let scope = self.place.store;
-        let place = (scope.clone(), key.clone());
-        let from = (cx.run, cx.id);
-        let attempt: Attempt<Self::Output> = Arc::new(move || {
-            let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
-            let read = ports.state(scope.clone(), key.clone());
-            let now = ports.clock().now();
-            Box::pin(async move {
-                let found = read.await?;
-                // A deleted value's version counts on.
-                let before = found.version;
-                let found = found.present();
-                let value = decide(found.as_ref())?;
-                if value.is_none() && found.is_none() {
-                    return Ok((Updated::nothing(), Changes::none()));
-                }
-                let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
-                let write = StateWrite {
-                    scope,
-                    key,
-                    value: raw,
-                    expected: Expected::Version(before),
-                };
-                let version = before + 1;
-                let told = value.as_ref().zip(tell);
-                let told = told.map_or_else(Vec::new, |(value, tell)| tell(value));
-                let mut changes = Changes::of(vec![write]);
-                let posts = told.into_iter().enumerate();
-                changes.posts = posts
-                    .map(|(number, (run, name, value))| {
-                        let id = format!("{}/{}/{number}", from.0, from.1);
-                        let body = ItemBody::Message { name, value };
-                        (run, MailboxItem::new(id, now, body))
-                    })
-                    .collect();
-                Ok((Updated { value, version }, changes))
-            })
-        });
-        Begin::Write(Write::new(place, attempt))
-    }
+    let scope = place.store;
+    let place = (scope.clone(), key.clone());
+    let from = (cx.run, cx.id);
+    let attempt: Attempt<Updated> = Arc::new(move || {
+        let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
+        let read = ports.state(scope.clone(), key.clone());
+        let now = ports.clock().now();
+        Box::pin(async move {
+            let found = read.await?;
+            // A deleted value's version counts on.
+            let before = found.version;
+            let found = found.present();
+            let value = decide(found.as_ref())?;
+            if value.is_none() && found.is_none() {
+                return Ok((Updated::nothing(), Changes::none()));
+            }
+            let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
+            let write = StateWrite {
+                scope,
+                key,
+                value: raw,
+                expected: Expected::Version(before),
+            };
+            let version = before + 1;
+            let told = value.as_ref().zip(tell);
+            let told = told.map_or_else(Vec::new, |(value, tell)| tell(value));
+            let mut changes = Changes::of(vec![write]);
+            let posts = told.into_iter().enumerate();
+            changes.posts = posts
+                .map(|(number, (run, name, value))| {
+                    let id = format!("{}/{}/{number}", from.0, from.1);
+                    let body = ItemBody::Message { name, value };
+                    (run, MailboxItem::new(id, now, body))
+                })
+                .collect();
+            Ok((Updated { value, version }, changes))
+        })
+    });
+    Begin::Write(Write::new(place, attempt))
 }
 
 /// Writes the decision about the present value of a run's temporary state.
@@ -226,13 +166,21 @@ impl Shared<'_> {
 
     /// The value under this key with its version, for a later
     /// [`set_if`](Self::set_if).
-    pub fn get_versioned(&self, key: impl Into<String>) -> Performing<Get> {
-        let key = key.into();
-        self.cx.perform(Get {
-            place: self.place.clone(),
-            name: self.place.recorded(&key),
-            key,
-        })
+    pub fn get_versioned(
+        &self,
+        key: impl Into<String>,
+    ) -> Performing<PlainOperation<Option<(Value, u64)>>> {
+        let (place, key) = (self.place.clone(), key.into());
+        let name = place.recorded(&key);
+        let digest = Digest::of(name.as_bytes());
+        self.cx
+            .perform(PlainOperation::new("state_get", name, digest, move |cx| {
+                if place.scope == Scope::Temp {
+                    return Begin::deferred(move || Ok(versioned(cx.leg.temp.get(&key))));
+                }
+                let read = cx.ports.state(place.store, key);
+                Begin::act(Gate::After, async move { read.await.map(versioned) })
+            }))
     }
 
     /// Writes a value, whatever the present one is, and returns its version: how often it has been
@@ -267,7 +215,7 @@ impl Shared<'_> {
     ) -> Composed<u64> {
         let text = value.as_ref().map(canonical::to_vec).unwrap_or_default();
         let name = key.clone();
-        let update = self.operation(key, Digest::of(&text), move |found| {
+        let update = self.operation(key, &text, None, move |found| {
             let have = found.map(|found| found.version);
             match expected {
                 Some(expected) if expected != have => {
@@ -284,7 +232,7 @@ impl Shared<'_> {
 
     /// Deletes a value.
     pub fn delete(&self, key: impl Into<String>) -> Composed<()> {
-        let update = self.operation(key.into(), Digest::of(b"delete"), |_| Ok(None));
+        let update = self.operation(key.into(), b"delete", None, |_| Ok(None));
         let update = self.cx.perform(update);
         Composed(Box::pin(async move { update.await.map(drop) }))
     }
@@ -315,14 +263,13 @@ impl Shared<'_> {
         T: Serialize + DeserializeOwned + Send + 'static,
         F: Fn(Option<T>) -> T + Send + Sync + 'static,
     {
-        let mut update = self.operation(key.into(), Digest::of(b"update"), move |found| {
+        let update = self.operation(key.into(), b"update", tell, move |found| {
             let found = found.map(|found| T::deserialize(&found.value)).transpose();
             let changed = change(found.map_err(|error| mistyped(&error))?);
             serde_json::to_value(changed)
                 .map(Some)
                 .map_err(|error| mistyped(&error))
         });
-        update.tell = tell;
         let update = self.cx.perform_as(id, update);
         Composed(Box::pin(async move {
             let updated = update.await?;
@@ -331,7 +278,15 @@ impl Shared<'_> {
         }))
     }
 
-    fn operation<F>(&self, key: String, digest: Digest, decide: F) -> Update
+    /// A read, a decision and a write, as one operation. When somebody else writes in between, the
+    /// decision is made again.
+    fn operation<F>(
+        &self,
+        key: String,
+        input: &[u8],
+        tell: Option<Tell>,
+        decide: F,
+    ) -> PlainOperation<Updated>
     where
         F: Fn(Option<&StateValue>) -> Result<Option<Value>, OperationError> + Send + Sync + 'static,
     {
@@ -342,14 +297,11 @@ impl Shared<'_> {
         } else {
             Arc::new(decide)
         };
-        Update {
-            place: self.place.clone(),
-            name: self.place.recorded(&key),
-            key,
-            digest,
-            decide,
-            tell: None,
-        }
+        let (place, name) = (self.place.clone(), self.place.recorded(&key));
+        let digest = Digest::of_parts(&[name.as_bytes(), &Digest::of(input).0]);
+        PlainOperation::new(UPDATE, name, digest, move |cx| {
+            begin_update(&cx, place, key, decide, tell)
+        })
     }
 }
 

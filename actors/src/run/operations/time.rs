@@ -1,83 +1,16 @@
 use std::time::Duration;
 
 use futures_util::future::{Either, select, select_all};
+use uuid::{Builder, Uuid};
 
+use super::PlainOperation;
 use crate::{
-    run::{
-        Arrival, Begin, Composed, Operation, OperationContext, Performing, RunContext, Wait,
-        WaitFor,
-    },
+    run::{Arrival, Begin, Composed, Performing, RunContext, Wait, WaitFor},
     vocabulary::{AgentError, Begun, Digest, Timestamp},
 };
 
-/// The present time.
-#[derive(Clone, Copy, Debug)]
-pub struct Now;
-
-impl Operation for Now {
-    type Output = Timestamp;
-
-    fn kind(&self) -> &'static str {
-        "now"
-    }
-
-    fn digest(&self) -> Digest {
-        Digest([0; 32])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Timestamp> {
-        Begin::Ready(Ok(cx.ports.clock().now()))
-    }
-}
-
-/// Random bits.
-#[derive(Clone, Copy, Debug)]
-pub struct Draw;
-
-impl Operation for Draw {
-    type Output = uuid::Uuid;
-
-    fn kind(&self) -> &'static str {
-        "random"
-    }
-
-    fn digest(&self) -> Digest {
-        Digest([0; 32])
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<uuid::Uuid> {
-        let bytes = cx.ports.entropy().bits().to_be_bytes();
-        Begin::Ready(Ok(uuid::Builder::from_random_bytes(bytes).into_uuid()))
-    }
-}
-
-/// A pause.
-#[derive(Clone, Copy, Debug)]
-pub struct Sleep(Duration);
-
-impl Operation for Sleep {
-    type Output = ();
-
-    fn kind(&self) -> &'static str {
-        "sleep"
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&self.0.as_millis().to_le_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<()> {
-        // A pause that an earlier incarnation began keeps its end.
-        let at = match cx.started {
-            Some(Begun::Timer(at)) => at,
-            _ => cx.ports.clock().forward().after(self.0),
-        };
-        Begin::Wait(Wait::new(WaitFor::Timer(at), |arrival| match arrival {
-            Arrival::Timer => Ok(()),
-            other => Err(other.unexpected()),
-        }))
-    }
-}
+/// The digest of operations that have no input.
+pub(super) const NO_INPUT: Digest = Digest([0; 32]);
 
 /// The time was over before the future was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -92,18 +25,23 @@ impl From<Elapsed> for AgentError {
 
 impl RunContext {
     /// The present time.
-    pub fn now(&self) -> Performing<Now> {
-        self.perform(Now)
+    pub fn now(&self) -> Performing<PlainOperation<Timestamp>> {
+        self.perform(PlainOperation::new("now", "", NO_INPUT, |cx| {
+            Begin::Ready(Ok(cx.now()))
+        }))
     }
 
     /// A fresh random UUID (version 4).
-    pub fn uuid(&self) -> Performing<Draw> {
-        self.perform(Draw)
+    pub fn uuid(&self) -> Performing<PlainOperation<Uuid>> {
+        self.perform(PlainOperation::new("random", "", NO_INPUT, |cx| {
+            let bytes = cx.ports.entropy().bits().to_be_bytes();
+            Begin::Ready(Ok(Builder::from_random_bytes(bytes).into_uuid()))
+        }))
     }
 
     /// A random number from 0 up to, but not including, 1.
     pub fn random(&self) -> Composed<f64> {
-        let draw = self.perform(Draw);
+        let draw = self.uuid();
         Composed(Box::pin(async move {
             // 53 of the bits that a version 4 UUID leaves free fill the mantissa of a double.
             let bits = draw.await?.as_u128() & ((1 << 53) - 1);
@@ -112,8 +50,19 @@ impl RunContext {
     }
 
     /// Waits, durably: minutes or weeks, over crashes and restarts.
-    pub fn sleep(&self, duration: Duration) -> Performing<Sleep> {
-        self.perform(Sleep(duration))
+    pub fn sleep(&self, duration: Duration) -> Performing<PlainOperation<()>> {
+        let digest = Digest::of(&duration.as_millis().to_le_bytes());
+        self.perform(PlainOperation::new("sleep", "", digest, move |cx| {
+            // A pause that an earlier incarnation began keeps its end.
+            let at = match cx.started {
+                Some(Begun::Timer(at)) => at,
+                _ => cx.ports.clock().forward().after(duration),
+            };
+            Begin::Wait(Wait::new(WaitFor::Timer(at), |arrival| match arrival {
+                Arrival::Timer => Ok(()),
+                other => Err(other.unexpected()),
+            }))
+        }))
     }
 
     /// Waits for a future, but not longer than this. When the time is over the future is

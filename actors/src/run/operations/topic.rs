@@ -10,7 +10,7 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Receive, Scope, Spawned, fitting::fits};
+use super::{AgentMessage, Scope, Spawned, fitting::fits, message::receive_on};
 use crate::{
     definition::PUBLISH,
     run::{RunContext, Task, recorded_result::as_result},
@@ -23,7 +23,7 @@ use crate::{
 pub(crate) use copied::{copied_result, copied_value};
 pub(crate) use looking::topics_among;
 pub(crate) use signal::outlasts_journal;
-use signal::{Ended, Post, Response, signal_on, told};
+use signal::{Response, ended, posting, signal_on, told};
 use state::{Item, Reply, Report, TopicState};
 pub use state::{Overflow, QueueCounts, Subscription, TopicCounts};
 
@@ -138,7 +138,7 @@ impl Place<'_> {
 
     /// Removes those of the given receivers that have ended. `true` if there were any.
     async fn let_the_dead_go(&self, runs: Vec<RunId>) -> Result<bool, AgentError> {
-        let dead = self.cx.perform(Ended { runs }).await?;
+        let dead = self.cx.perform(ended(runs)).await?;
         if dead.is_empty() {
             return Ok(false);
         }
@@ -252,7 +252,7 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         let event = self.value_of(event)?;
         let asked = async {
             self.offer(event, 0, reply).await?;
-            cx.perform(Receive::<Response>::on(&ticket)).await
+            cx.perform(receive_on::<Response>(&ticket, None)).await
         };
         let Ok(answer) = cx.timeout(limit, asked).await else {
             let message = format!("nobody answered on the topic {:?} in time", self.at.topic);
@@ -472,11 +472,11 @@ impl<E> Received<E> {
         let value = serde_json::to_value(Response(
             serde_json::to_value(answer).map_err(AgentError::failed)?,
         ));
-        let sent = cx.perform(Post {
-            run: *run,
-            channel: format!("{}/{ticket}", Response::NAME),
-            value: value.map_err(AgentError::failed)?,
-        });
+        let sent = cx.perform(posting(
+            *run,
+            format!("{}/{ticket}", Response::NAME),
+            value.map_err(AgentError::failed)?,
+        ));
         match sent.await {
             Ok(()) => Ok(true),
             Err(error) if error.kind() == Some(&ErrorKind::NotFound) => Ok(false),

@@ -4,12 +4,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    super::{AgentMessage, Receive, message::post},
+    super::{
+        AgentMessage, PlainOperation,
+        message::{post, receive_on},
+    },
     state::Report,
 };
 use crate::{
     contract::ItemBody,
-    run::{Begin, Gate, Operation, OperationContext},
+    run::{Begin, Gate},
     vocabulary::{Digest, RunId, canonical},
 };
 
@@ -23,12 +26,9 @@ impl AgentMessage for Signal {
 
 /// The operation that waits for a signal. A run that the topic does not know as waiting looks at
 /// once: it is a fork, and signals to the original run do not reach it.
-pub(super) fn signal_on(channel: &str, is_known: bool) -> Receive<Signal> {
-    let mut signal = Receive::on(channel);
-    if !is_known {
-        signal.at_once = Some(|| Signal {});
-    }
-    signal
+pub(super) fn signal_on(channel: &str, is_known: bool) -> PlainOperation<Signal> {
+    let at_once: fn() -> Signal = || Signal {};
+    receive_on(channel, (!is_known).then_some(at_once))
 }
 
 /// An answer to an event that asked for one.
@@ -61,52 +61,20 @@ pub(crate) fn outlasts_journal(body: &ItemBody) -> bool {
 
 /// A message to a run on a channel of its mailbox. Its digest does not cover the run, so that a fork
 /// asks for the same.
-pub(super) struct Post {
-    pub(super) run: RunId,
-    pub(super) channel: String,
-    pub(super) value: Value,
-}
-
-impl Operation for Post {
-    type Output = ();
-
-    fn kind(&self) -> &'static str {
-        "tell"
-    }
-
-    fn name(&self) -> &str {
-        &self.channel
-    }
-
-    fn digest(&self) -> Digest {
-        canonical::digest_of(&self.value)
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<()> {
-        post(&cx, self.run, self.channel, self.value)
-    }
+pub(super) fn posting(run: RunId, channel: String, value: Value) -> PlainOperation<()> {
+    let (name, digest) = (channel.clone(), canonical::digest_of(&value));
+    PlainOperation::new("tell", name, digest, move |cx| {
+        post(&cx, run, channel, value)
+    })
 }
 
 /// The operation that finds which of the given runs have ended. Its digest does not cover the runs,
 /// so that a fork asks for the same.
-pub(super) struct Ended {
-    pub(super) runs: Vec<RunId>,
-}
-
-impl Operation for Ended {
-    type Output = Vec<RunId>;
-
-    fn kind(&self) -> &'static str {
-        "ended"
-    }
-
-    fn digest(&self) -> Digest {
-        Digest::of(&self.runs.len().to_le_bytes())
-    }
-
-    fn begin(self, cx: OperationContext) -> Begin<Vec<RunId>> {
-        Begin::act(Gate::After, cx.ports.ended(self.runs))
-    }
+pub(super) fn ended(runs: Vec<RunId>) -> PlainOperation<Vec<RunId>> {
+    let digest = Digest::of(&runs.len().to_le_bytes());
+    PlainOperation::new("ended", "", digest, move |cx| {
+        Begin::act(Gate::After, cx.ports.ended(runs))
+    })
 }
 
 /// The signals of a change of a topic. They are sent in the commit of the change, so no run waits
