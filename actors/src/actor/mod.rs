@@ -20,7 +20,6 @@ mod launch;
 mod live_runs;
 mod loaded;
 mod member;
-mod memory_store;
 mod model_gateway;
 mod newer;
 mod observers;
@@ -39,6 +38,7 @@ mod session_agents;
 mod session_document;
 mod sessions;
 mod shared;
+mod state_cache;
 mod submitted;
 mod supervised_ref;
 pub mod supervisor;
@@ -81,5 +81,4 @@ mod cluster {
     impl ractor::Message for super::group_commit::JournalMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}
-    impl ractor::Message for super::memory_store::MemoryMessage {}
 }

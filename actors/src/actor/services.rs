@@ -14,11 +14,10 @@ use super::{
     companion::Companions,
     group_commit::GroupCommit,
     loaded::end_of,
-    memory_store::MemoryMessage,
     model_gateway::{Gateways, ModelGateway},
     poll_interval::PollInterval,
     previewer::Previewer,
-    supervised_ref::SupervisedRef,
+    state_cache::StateCache,
     tool_executor::ToolExecutor,
 };
 use crate::{
@@ -64,7 +63,7 @@ pub(crate) struct Services {
     pub(crate) journal: GroupCommit,
     pub(crate) gateways: Arc<RwLock<Gateways>>,
     pub(crate) executor: Arc<ToolExecutor>,
-    pub(crate) memory: SupervisedRef<MemoryMessage>,
+    pub(crate) state: Arc<StateCache>,
     pub(crate) companions: Arc<Companions>,
     pub(crate) state_locks: Arc<Mutex<StateLocks>>,
     pub(crate) registry: Arc<Registry>,
@@ -246,18 +245,8 @@ impl Ports for Services {
         scope: String,
         key: String,
     ) -> BoxFuture<'static, Result<StateSlot, OperationError>> {
-        let services = self.clone();
-        Box::pin(async move {
-            let place = (scope, key);
-            let get = |reply| MemoryMessage::Get(place.clone(), reply);
-            match services.memory.ask(&services.clock, get).await {
-                Some(value) => Ok(value?),
-                None => {
-                    let message = "the memory store does not come back";
-                    Err(OperationError::new(ErrorKind::Store, message))
-                }
-            }
-        })
+        let cache = self.state.clone();
+        Box::pin(async move { Ok(cache.get((scope, key)).await?) })
     }
 
     fn lock_state(&self, scope: String, key: String) -> BoxFuture<'static, StateLock> {
@@ -266,12 +255,11 @@ impl Ports for Services {
     }
 
     fn state_changed(&self, keys: Vec<(String, String)>) {
-        // A memory store that is gone has kept nothing.
-        let _ = self.memory.send(MemoryMessage::Changed(keys));
+        self.state.changed(&keys);
     }
 
     fn forget_state(&self, scope: String) {
-        let _ = self.memory.send(MemoryMessage::Forget(scope));
+        self.state.forget(&scope);
     }
 
     fn posted(&self, runs: Vec<RunId>) {

@@ -94,7 +94,6 @@ pub(crate) async fn kill(system: &System, victim: &str) -> bool {
 async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
     let victims = [
         "journal",
-        "memory",
         "tools",
         "model default",
         "timer_service",

@@ -59,27 +59,6 @@ async fn two_agents_of_one_run_read_what_the_other_wrote() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn killing_the_memory_again_and_again_loses_nothing_that_was_acknowledged() {
-    let stage = Stage::new();
-    let system = stage.start(two_agents()).await;
-    let run = ask(&system, "boss", "go").await;
-    let killing = async {
-        loop {
-            tokio::task::yield_now().await;
-            let memory = system.supervisor().unwrap().find_child("memory").await;
-            if let Ok(Some(memory)) = memory {
-                memory.kill();
-            }
-            crate::stage::pause(7).await;
-        }
-    };
-    tokio::select! {
-        said = text(&run) => assert_eq!(said, SEEN),
-        () = killing => {}
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn twenty_children_that_count_at_once_lose_no_count() {
     for scope in [Scope::Run, Scope::Session, Scope::App] {
         let stage = Stage::new();

@@ -23,7 +23,7 @@ use crate::{
         runtime_nudge::RuntimeNudge,
         services::Services,
         shared::{Shared, TeamEntry},
-        supervised_ref::SupervisedRef,
+        state_cache::StateCache,
         tool_executor::ToolExecutor,
         volatile::VolatileTeams,
     },
@@ -195,10 +195,10 @@ impl SystemBuilder {
         let executor = ToolExecutor::new(limits.executor, entropy.clone(), previewer.clone());
         let services = Services {
             journal: GroupCommit::new(store.clone()),
+            state: Arc::new(StateCache::new(store.clone())),
             store,
             gateways: Arc::new(RwLock::new(gateways)),
             executor: Arc::new(executor),
-            memory: SupervisedRef::default(),
             companions: Companions::new(clock.clone()),
             state_locks: Arc::default(),
             registry,

@@ -13,7 +13,6 @@ use super::{
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
     group_commit::GroupCommitActor,
-    memory_store::MemoryStore,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
     shared::{Shared, TimerRequest},
     supervised_ref::slotted,
@@ -89,14 +88,10 @@ impl Shared {
         let journal = slotted("journal", services.journal.actor(), || {
             (GroupCommitActor, ())
         });
-        let store = services.store.clone();
-        let memory = slotted("memory", services.memory.clone(), move || {
-            (MemoryStore, store.clone())
-        });
         let executor = &services.executor;
         let bound = executor.options.kept_results;
         let tools = keeper("tools", &executor.calls, bound);
-        let mut children = vec![journal, memory, tools];
+        let mut children = vec![journal, tools];
         let gateways = services.gateways.read();
         let named = gateways.named.iter();
         children.extend(named.map(|(name, gateway)| answers_of(name, gateway)));
