@@ -228,14 +228,16 @@ fn contains(answer: &str, expected: &Value) -> Score {
 /// Whether a text stands in another one as whole words: "17" is not in "2017".
 pub(super) fn holds_words(text: &str, wanted: &str) -> bool {
     let is_word = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
-    text.match_indices(wanted).any(|(start, found)| {
-        let (before, after) = (
-            text[..start].chars().next_back(),
-            text[start + found.len()..].chars().next(),
-        );
-        let joins_before = is_word(before) && is_word(found.chars().next());
-        let joins_after = is_word(after) && is_word(found.chars().next_back());
-        !joins_before && !joins_after
+    let (first, last) = (wanted.chars().next(), wanted.chars().next_back());
+    let mut places = text.char_indices().map(|(place, _)| place);
+    // A place within one that joins other words may be right, as in "ba a a" for "a a".
+    places.any(|start| {
+        let after = text[start..].strip_prefix(wanted);
+        after.is_some_and(|after| {
+            let joins_before = is_word(text[..start].chars().next_back()) && is_word(first);
+            let joins_after = is_word(after.chars().next()) && is_word(last);
+            !joins_before && !joins_after
+        })
     })
 }
 
@@ -290,28 +292,55 @@ fn number(answer: &str, expected: &Value, tolerance: f64) -> Score {
     }
 }
 
-/// The numbers of a text, with `,` between groups of three digits. A hyphen behind a letter or a digit is not a sign.
+/// The numbers of a text, with `,` or `_` between groups of three digits. A hyphen behind a letter or a digit is not a sign. A
+/// number too large for 64 bits is none: it would be near to every other one.
 pub(super) fn numbers(text: &str) -> Vec<f64> {
     let (mut found, mut from) = (Vec::new(), 0);
     while let Some(offset) = text[from..].find(|c: char| c.is_ascii_digit()) {
-        let start = from + offset;
-        let unsigned = text[..start].strip_suffix('-');
-        let negative = unsigned.is_some_and(|before| !before.ends_with(char::is_alphanumeric));
-        let is_part = |c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | '_');
-        let digits = &text[start..];
-        let length = digits.find(|c| !is_part(c)).unwrap_or(digits.len());
-        let length = length + exponent(&digits[length..]);
-        let written = digits[..length].trim_end_matches(['.', ',', '_']);
-        let plain: String = written
-            .chars()
-            .filter(|c| !matches!(c, ',' | '_'))
-            .collect();
-        if let Ok(value) = plain.parse::<f64>() {
-            found.push(if negative { -value } else { value });
-        }
+        let digits = from + offset;
+        let start = digits - usize::from(is_behind_point(&text[from..digits]));
+        let length = written(&text[start..]);
+        let plain = text[start..start + length].replace([',', '_'], "");
+        let value = plain.parse::<f64>().ok().filter(|value| value.is_finite());
+        let is_negative = is_behind_minus(&text[..start]);
+        found.extend(value.map(|value| if is_negative { -value } else { value }));
         from = start + length;
     }
     found
+}
+
+/// Whether a text ends with the point of a number such as `.5`.
+fn is_behind_point(before: &str) -> bool {
+    let begins = |c: char| !c.is_alphanumeric() && !matches!(c, '.' | ')');
+    let before = before.strip_suffix('.');
+    before.is_some_and(|before| before.chars().next_back().is_none_or(begins))
+}
+
+/// Whether a text ends with the sign of a number, perhaps with a currency between them.
+fn is_behind_minus(before: &str) -> bool {
+    let unsigned = before
+        .trim_end_matches(['$', '\u{20ac}', '\u{a3}'])
+        .strip_suffix(['-', '\u{2212}']);
+    unsigned.is_some_and(|before| !before.ends_with(char::is_alphanumeric))
+}
+
+/// The length of the number at the beginning of a text. More than one point makes it one that cannot be read, such as a
+/// version.
+fn written(text: &str) -> usize {
+    let count = |from: usize| {
+        let digits = text.as_bytes().iter().skip(from);
+        digits.take_while(|byte| byte.is_ascii_digit()).count()
+    };
+    let mut end = count(0);
+    if end <= 3 {
+        while text[end..].starts_with([',', '_']) && count(end + 1) == 3 {
+            end += 4;
+        }
+    }
+    while text[end..].starts_with('.') && count(end + 1) > 0 {
+        end += 1 + count(end + 1);
+    }
+    end + exponent(&text[end..])
 }
 
 /// The length of an exponent at the beginning of a text, such as `e-3`.
@@ -372,7 +401,10 @@ impl Count {
 /// Whether two values are equal; numbers are compared by value, so that `2` equals `2.0`.
 pub(super) fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (Value::Number(a), Value::Number(b)) => {
+            // Whole numbers beyond 2⁵³ that differ may be the same one with a point.
+            a == b || ((a.is_f64() || b.is_f64()) && a.as_f64() == b.as_f64())
+        }
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
