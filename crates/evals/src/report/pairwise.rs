@@ -52,7 +52,8 @@ pub struct WinReport {
     pub not_asked: u64,
     /// (wins + ties/2)/(wins + losses + ties).
     pub win_rate: Option<f64>,
-    /// Its 95 % interval, from resamples of clusters (BCa); `None` for fewer than two clusters.
+    /// Its 95 % interval, from resamples of clusters (BCa), or that of a mean where all clusters say the same; `None` for
+    /// fewer than two clusters.
     pub interval: Option<Interval>,
     /// The two-sided p-value of as many clusters won as lost (sign test); repeats of a sample are not evidence of their own.
     pub p: f64,
@@ -180,6 +181,12 @@ fn wins(base: &str, other: &str, results: &[&PairResult], seed: u64) -> WinRepor
     };
     let p = sign_test(sides(|sum| sum > 0.0), sides(|sum| sum < 0.0));
     let clustered = Clustered::new(clusters.into_values());
+    let mean = clustered.mean();
+    // Resamples of clusters that all say the same say nothing else.
+    let resampled = clustered
+        .bootstrap(seed, RESAMPLES)
+        .map(|found| found.bca)
+        .filter(|interval| interval.lower < interval.upper);
     WinReport {
         base: base.to_owned(),
         other: other.to_owned(),
@@ -189,8 +196,8 @@ fn wins(base: &str, other: &str, results: &[&PairResult], seed: u64) -> WinRepor
         inconsistent: count(|outcome| *outcome == PairOutcome::Inconsistent),
         unreadable: count(|outcome| matches!(outcome, PairOutcome::Unreadable(_))),
         not_asked: count(|outcome| matches!(outcome, PairOutcome::Left(_))),
-        win_rate: clustered.mean().map(|mean| mean.estimate),
-        interval: clustered.bootstrap(seed, RESAMPLES).map(|found| found.bca),
+        win_rate: mean.map(|mean| mean.estimate),
+        interval: resampled.or_else(|| mean.filter(|mean| mean.clusters > 1)?.interval),
         p,
     }
 }

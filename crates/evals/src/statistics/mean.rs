@@ -51,6 +51,22 @@ pub fn wilson(successes: u64, trials: u64) -> Option<Interval> {
     })
 }
 
+/// Whether a standard error is zero, but for the last bits of a sum.
+pub(super) fn is_nothing(error: f64, estimate: f64) -> bool {
+    error <= 1e-12 * estimate.abs().max(1.0)
+}
+
+/// The interval of a mean that is that of every cluster. It says how rare others are, and not that there are none: of the
+/// clusters a share up to Wilson's bound may lie at the ends of the range.
+pub(super) fn seldom(estimate: f64, clusters: usize, range: (f64, f64)) -> Option<Interval> {
+    let share = wilson(0, clusters as u64)?.upper;
+    let towards = |end: f64| estimate + share * (end - estimate);
+    Some(Interval {
+        lower: towards(range.0),
+        upper: towards(range.1),
+    })
+}
+
 /// Scores that come in clusters: the repeats of one sample, or samples about one thing. Scores of one cluster are
 /// alike, so they count for less than as many scores of different ones.
 #[derive(Clone, Debug, Default)]
@@ -70,7 +86,8 @@ impl Clustered {
     /// The mean over all scores, with the interval of a mean of clusters: SE = sqrt(G/(G-1) · Σ over clusters of (Σ of
     /// the deviations)²)/N, and Student's t at G-1 degrees of freedom (Miller 2024, "Adding Error Bars to Evals",
     /// section 2.2). Where every score is a plain success or failure and nothing was tried twice, it is Wilson's
-    /// interval; also where all scores are equal, since a spread of zero would claim certainty. `None` without scores.
+    /// interval; also where all scores are equal shares, since a spread of zero would claim certainty. `None` without
+    /// scores.
     pub fn mean(&self) -> Option<Mean> {
         let scores = self.clusters.iter().map(Vec::len).sum::<usize>();
         if scores == 0 {
@@ -109,6 +126,9 @@ impl Clustered {
             .iter()
             .flatten()
             .all(|s| (0.0..=1.0).contains(s));
+        if is_share && is_nothing(error, estimate) {
+            return seldom(estimate, self.clusters.len(), (0.0, 1.0));
+        }
         let (least, most) = match is_share {
             true => (0.0, 1.0),
             false => (f64::NEG_INFINITY, f64::INFINITY),

@@ -9,7 +9,8 @@ use statrs::distribution::{
 
 use super::{
     bootstrap::Bootstrap,
-    mean::{Clustered, Interval, t_quantile},
+    mean::{Clustered, Interval, is_nothing, seldom, t_quantile},
+    preferences::sign_test,
 };
 
 /// The scores of one sample in two variants, one for each repeat.
@@ -101,7 +102,8 @@ pub fn mcnemar(base_only: u64, other_only: u64) -> McNemar {
 pub struct Comparison {
     /// The mean over the samples of the other variant's mean score minus the base's.
     pub difference: f64,
-    /// Its 95 % interval, by clusters; `None` for fewer than two clusters.
+    /// Its 95 % interval, by clusters; `None` for fewer than two clusters. Where all differ by the same, a share of others
+    /// that is too rare to be seen is allowed for.
     pub interval: Option<Interval>,
     /// The two-sided p-value of no difference; McNemar's mid-p where each sample was tried once and is a plain success
     /// or failure.
@@ -141,15 +143,24 @@ impl Comparison {
             .map(|pair| mean(&pair.other) - mean(&pair.base));
         let difference = differences.sum::<f64>() / samples as f64;
         let error = clustered.standard_error(difference, samples);
-        // Shares differ by 1 at the most; costs have no bounds.
-        let mut scores = pairs
-            .iter()
-            .flat_map(|pair| pair.base.iter().chain(&pair.other));
-        let most = match scores.all(|score| (0.0..=1.0).contains(score)) {
-            true => 1.0,
-            false => f64::INFINITY,
+        // Shares differ by 1 at the most; costs have no bounds, and here differ by no more than any two of them.
+        let scores = || {
+            pairs
+                .iter()
+                .flat_map(|pair| pair.base.iter().chain(&pair.other))
+        };
+        let (most, farthest) = match scores().all(|score| (0.0..=1.0).contains(score)) {
+            true => (1.0, 1.0),
+            false => {
+                let highest = scores().copied().fold(f64::NEG_INFINITY, f64::max);
+                let lowest = scores().copied().fold(f64::INFINITY, f64::min);
+                (f64::INFINITY, highest - lowest)
+            }
         };
         let interval = error.and_then(|error| {
+            if is_nothing(error, difference) {
+                return seldom(difference, clusters, (-farthest, farthest));
+            }
             let half = error * t_quantile(clusters - 1)?;
             Some(Interval {
                 lower: (difference - half).max(-most),
@@ -201,8 +212,13 @@ fn plain(pairs: &[&Pair]) -> Option<McNemar> {
 
 /// The two-sided p-value of a difference with this standard error.
 fn p_of(difference: f64, error: f64, degrees: usize) -> Option<f64> {
-    if error == 0.0 {
-        return Some(if difference == 0.0 { 1.0 } else { 0.0 });
+    if is_nothing(error, difference) {
+        let all = if is_nothing(difference.abs(), 1.0) {
+            0
+        } else {
+            degrees + 1
+        };
+        return Some(sign_test(all as u64, 0));
     }
     let t = StudentsT::new(0.0, 1.0, degrees as f64).ok()?;
     Some(2.0 * t.sf((difference / error).abs()))

@@ -70,6 +70,68 @@ fn equal_scores_never_claim_certainty() {
 }
 
 #[test]
+fn equal_differences_never_claim_certainty() {
+    let pairs = |count: usize, base: &[f64], other: &[f64]| -> Vec<Pair> {
+        let pair = |sample: usize| Pair {
+            cluster: sample.to_string(),
+            base: base.to_vec(),
+            other: other.to_vec(),
+        };
+        (0..count).map(pair).collect()
+    };
+    let verdict = |pairs: &[Pair], margin: f64| {
+        let found = Comparison::of(pairs).unwrap();
+        Verdict::of(found.interval, margin)
+    };
+    assert_eq!(
+        verdict(&pairs(2, &[0.0; 2], &[1.0; 2]), 0.0),
+        Verdict::Undecided
+    );
+    assert_eq!(verdict(&pairs(20, &[0.0], &[1.0]), 0.0), Verdict::Better);
+    assert_eq!(
+        verdict(&pairs(20, &[1.0], &[1.0]), 0.03),
+        Verdict::Undecided
+    );
+    assert_eq!(
+        verdict(&pairs(200, &[1.0], &[1.0]), 0.03),
+        Verdict::NotWorse
+    );
+    // 0.1 + 0.2 is not 0.3 in its last bits.
+    let rewards = pairs(3, &[5.1, 5.1], &[5.4, 5.4]);
+    assert_eq!(verdict(&rewards, 0.0), Verdict::Undecided);
+    let p = Comparison::of(&pairs(2, &[0.0; 2], &[1.0; 2])).unwrap().p;
+    assert!((p.unwrap() - 0.5).abs() < 1e-12, "{p:?}");
+    assert_eq!(
+        Clustered::new([vec![0.8], vec![0.8]])
+            .mean()
+            .unwrap()
+            .interval
+            .map(|interval| interval.lower < 0.3 && interval.upper > 0.9),
+        Some(true)
+    );
+}
+
+/// How often a gate that allows a loss of three points passes a variant that loses ten, where nearly all samples succeed.
+#[test]
+fn a_gate_does_not_pass_what_is_worse_by_more_than_it_allows() {
+    let mut draws = Draws::new(39);
+    let mut draw = move || (draws.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+    let mut passed = 0;
+    for _ in 0..2_000 {
+        let pairs: Vec<Pair> = (0..20)
+            .map(|sample| Pair {
+                cluster: sample.to_string(),
+                base: vec![1.0],
+                other: vec![f64::from(u8::from(draw() < 0.9))],
+            })
+            .collect();
+        let verdict = Verdict::of(Comparison::of(&pairs).unwrap().interval, 0.03);
+        passed += u32::from(matches!(verdict, Verdict::Better | Verdict::NotWorse));
+    }
+    assert!(passed < 2_000 / 40, "{passed} of 2000");
+}
+
+#[test]
 fn a_verdict_needs_the_whole_interval() {
     let within = |lower, upper| Some(Interval { lower, upper });
     assert_eq!(Verdict::of(within(0.01, 0.2), 0.0), Verdict::Better);
