@@ -45,6 +45,11 @@ fn is_nothing(spent: &Spent) -> bool {
     *spent == Spent::default()
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// How a cell ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case")]
@@ -65,8 +70,11 @@ pub enum CellResult {
     Unreadable {
         /// The other scores.
         scores: BTreeMap<String, Score>,
-        /// The answer.
+        /// The reason.
         why: String,
+        /// Whether only scorers that do not count lack a verdict, so that its success is known.
+        #[serde(default, skip_serializing_if = "is_false")]
+        decided: bool,
     },
     /// A server, a network or the store failed, of the agent or of a judge. It says nothing about the agent, and is left out of all rates.
     Infrastructure {
@@ -95,7 +103,7 @@ impl Cell {
     pub fn success(&self) -> Option<bool> {
         let mut counted = self.scores().filter(|(_, score)| score.counts);
         match &self.result {
-            CellResult::Scored { .. } => {
+            CellResult::Scored { .. } | CellResult::Unreadable { decided: true, .. } => {
                 let first = counted.next()?;
                 Some(first.1.passes() && counted.all(|(_, score)| score.passes()))
             }

@@ -1,13 +1,16 @@
 //! Two sets of cells beside each other: two variants, or the same variant in two reports.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 use ghostlight_actors::{safety, vocabulary::Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     cell::Cell,
-    report::pairs,
+    report::{pairs, strict_value},
     statistics::{Comparison, Interval, Pair, RESAMPLES, Verdict, holm, resampled_difference},
 };
 
@@ -67,8 +70,10 @@ pub struct Compared {
     pub other: String,
     /// The success, the scorers that both have, the reward, and what was consumed.
     pub measures: Vec<MeasureReport>,
-    /// The verdict about success.
+    /// The verdict about success. A verdict of the other that cannot be read counts in it as the lowest.
     pub verdict: Verdict,
+    /// How many verdicts of the other cannot be read.
+    pub unreadable: usize,
     /// The cells that succeeded in the base and do not in the other.
     pub lost: Vec<Flip>,
     /// The cells that succeed in the other and did not in the base.
@@ -90,7 +95,7 @@ pub struct MeasureReport {
     /// The difference, sample by sample.
     #[serde(flatten)]
     pub comparison: Comparison,
-    /// The interval of the difference by resampling clusters (BCa).
+    /// The interval of the difference by resampling clusters (BCa); `None` where all differ by the same.
     pub resampled: Option<Interval>,
     /// The p-value, adjusted for the number of measures (Holm).
     pub adjusted_p: Option<f64>,
@@ -129,12 +134,13 @@ impl Compared {
         for report in &mut reports {
             report.adjusted_p = report.comparison.p.and_then(|_| adjusted.next());
         }
-        let success = reports.iter().find(|report| report.measure == SUCCESS);
-        let interval = success.and_then(|success| success.comparison.interval);
+        let strict = Comparison::of(&pairs(base_cells, other_cells, &strict_value));
+        let unread = |cell: &&&Cell| strict_value(cell, false) != strict_value(cell, true);
         Self {
             base: base.0.to_owned(),
             other: other.0.to_owned(),
-            verdict: Verdict::of(interval, margin),
+            verdict: Verdict::of(strict.and_then(|found| found.interval), margin),
+            unreadable: other_cells.iter().filter(unread).count(),
             lost: flips(base_cells, other_cells, true),
             gained: flips(base_cells, other_cells, false),
             unmatched: unmatched(base_cells, other_cells),
@@ -145,11 +151,19 @@ impl Compared {
     /// The comparison for a person.
     pub fn text(&self) -> String {
         let mut text = format!(
-            "{} against {}: {} by success\n\n",
+            "{} against {}: {} by success",
             self.other,
             self.base,
             self.verdict.as_str()
         );
+        if self.unreadable > 0 {
+            let _ = write!(
+                text,
+                ", where {} verdicts that cannot be read count as the lowest",
+                self.unreadable
+            );
+        }
+        text.push_str("\n\n");
         for report in &self.measures {
             text.push_str(&line(report));
         }
@@ -231,7 +245,7 @@ fn measure(
     base: &[&Cell],
     other: &[&Cell],
 ) -> Option<MeasureReport> {
-    let pairs: Vec<Pair> = pairs(base, other, value)
+    let pairs: Vec<Pair> = pairs(base, other, &|cell, _| value(cell))
         .into_iter()
         .filter(|pair| !pair.base.is_empty() && !pair.other.is_empty())
         .collect();
@@ -248,7 +262,9 @@ fn measure(
         measure: name.to_owned(),
         base: mean(|pair| &pair.base),
         other: mean(|pair| &pair.other),
-        resampled: resampled_difference(&pairs, seed, RESAMPLES).map(|found| found.bca),
+        resampled: resampled_difference(&pairs, seed, RESAMPLES)
+            .map(|found| found.bca)
+            .filter(|interval| interval.upper - interval.lower > 1e-12),
         comparison,
         adjusted_p: None,
     })
@@ -282,16 +298,11 @@ fn flips(base: &[&Cell], other: &[&Cell], lost: bool) -> Vec<Flip> {
 }
 
 fn unmatched(base: &[&Cell], other: &[&Cell]) -> Vec<String> {
-    let has = |cells: &[&Cell], sample: &str| cells.iter().any(|cell| cell.sample == sample);
-    let mut names: Vec<String> = Vec::new();
-    for (cells, others) in [(base, other), (other, base)] {
-        for cell in cells {
-            if !names.contains(&cell.sample) && !has(others, &cell.sample) {
-                names.push(cell.sample.clone());
-            }
-        }
-    }
-    names
+    let names = |cells: &[&Cell]| -> BTreeSet<String> {
+        cells.iter().map(|cell| cell.sample.clone()).collect()
+    };
+    let both = (names(base), names(other));
+    both.0.symmetric_difference(&both.1).cloned().collect()
 }
 
 fn line(report: &MeasureReport) -> String {

@@ -2,6 +2,7 @@
 
 mod forks;
 mod recorded;
+mod sinking;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -27,7 +28,7 @@ use crate::{
     judges::{self, Asking, Judge, PairJudge},
     purse::Purse,
     recording::{End, Recording, at_rest, has_ended, read_run},
-    scorers::{Score, Scorer, ScorerFault},
+    scorers::{Scorer, ScorerFault},
     scoring::{Scoring, score, scoring_of},
     suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
 };
@@ -332,26 +333,6 @@ impl Evaluation {
         }
     }
 
-    /// Gives an unreadable cell the lowest scores that it can have.
-    pub(crate) fn sink(&self, cell: &mut Cell, recording: &Recording) {
-        let CellResult::Unreadable { scores, why } = &mut cell.result else {
-            return;
-        };
-        let names: Vec<&str> = self.scorings.iter().map(Scoring::name).collect();
-        if let Some(reward) = &self.suite.reward {
-            cell.reward = reward.lowest(recording, &names, scores);
-        }
-        let mut scores = std::mem::take(scores);
-        for name in names {
-            scores.entry(name.to_owned()).or_insert_with(|| {
-                let mut lowest = Score::fail(why.as_str());
-                lowest.counts = !self.suite.watch.iter().any(|watched| watched == name);
-                lowest
-            });
-        }
-        cell.result = CellResult::Scored { scores };
-    }
-
     /// Tries a cell, and scores what was recorded of it.
     async fn scored(
         &self,
@@ -568,19 +549,38 @@ fn unanswered(recording: &Recording) -> Option<CellResult> {
 
 /// Whether an error is one of a server, a network or the store, and no fault of the agent.
 fn is_infrastructure(error: &AgentError) -> bool {
-    let AgentError::Operation(OperationError { kind, cause, .. }) = error else {
+    let AgentError::Operation(OperationError {
+        kind,
+        cause,
+        retryable,
+        ..
+    }) = error
+    else {
         return false;
     };
     match (kind, cause) {
         (ErrorKind::Delegation, Some(cause)) => is_infrastructure(cause),
+        // A time limit that the team sets its members and tools; that of a server is worth another try.
+        (ErrorKind::Timeout, _) => *retryable,
         (kind, _) => matches!(
             kind,
             ErrorKind::Model
                 | ErrorKind::Authentication
                 | ErrorKind::RateLimited
                 | ErrorKind::Store
-                | ErrorKind::Timeout
                 | ErrorKind::Overloaded
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_limit_of_the_team_is_no_fault_of_a_server() {
+        let late = OperationError::new(ErrorKind::Timeout, "more than 5 s");
+        assert!(!is_infrastructure(&late.clone().into()));
+        assert!(is_infrastructure(&late.retryable().into()));
     }
 }

@@ -73,8 +73,9 @@ pub(crate) async fn score(
     (recording, sample): (&Recording, &Sample),
     judged: &mut Spent,
 ) -> Result<CellResult, SystemError> {
-    let (mut scores, mut unreadable) = (BTreeMap::new(), Vec::new());
+    let (mut scores, mut unreadable, mut decided) = (BTreeMap::new(), Vec::new(), true);
     for scoring in scorings {
+        let is_watched = watched.iter().any(|name| name == scoring.name());
         let score = match scoring {
             Scoring::Pure(scorer) => Ok(scorer.score(recording, sample)),
             Scoring::Judge(judge) => judge.score(asking, cell, recording, sample, judged).await?,
@@ -87,10 +88,13 @@ pub(crate) async fn score(
         match score {
             Ok(mut score) => {
                 score.why = safety::redact_text(&score.why).into_owned();
-                score.counts = !watched.iter().any(|name| name == scoring.name());
+                score.counts = !is_watched;
                 scores.insert(scoring.name().to_owned(), score);
             }
-            Err(Missing::Unreadable(why)) => unreadable.push(why),
+            Err(Missing::Unreadable(why)) => {
+                unreadable.push(why);
+                decided &= is_watched;
+            }
             Err(Missing::Infrastructure(why)) => return Ok(CellResult::Infrastructure { why }),
             Err(Missing::NotRun(why)) => return Ok(CellResult::NotRun { why }),
         }
@@ -99,5 +103,9 @@ pub(crate) async fn score(
         return Ok(CellResult::Scored { scores });
     }
     let why = safety::redact_text(&unreadable.join("; ")).into_owned();
-    Ok(CellResult::Unreadable { scores, why })
+    Ok(CellResult::Unreadable {
+        scores,
+        why,
+        decided,
+    })
 }

@@ -74,9 +74,10 @@ impl Labels {
                     "`score` is {score}; it must be 1 to {scale}"
                 )));
             }
+            let names_a_run = label.run.as_ref().is_some_and(|run| !run.trim().is_empty());
             match (&label.answer, &label.input) {
                 (Some(_), Some(_)) => {}
-                (None, None) if label.run.is_some() || label.sample.is_some() => {}
+                (None, None) if names_a_run || (label.run.is_none() && label.sample.is_some()) => {}
                 _ => {
                     return Err(fault(String::from(
                         "say what was judged: `input` and `answer`, or `sample`, or `run`",
@@ -113,7 +114,8 @@ impl Label {
         let has_run = self.run.as_ref().is_none_or(|wanted| {
             let runs: Vec<String> = cell.runs.iter().map(RunId::to_string).collect();
             runs.last().is_some_and(|run| {
-                run == wanted || run.replace('-', "").starts_with(wanted.as_str())
+                run.starts_with(wanted.as_str())
+                    || run.replace('-', "").starts_with(wanted.as_str())
             })
         });
         has_run

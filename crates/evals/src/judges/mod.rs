@@ -167,6 +167,19 @@ impl Judge {
         Ok(Ok(verdicts))
     }
 
+    /// Lets the verdicts that cannot be read count as the lowest ones in a score; false where all can be read.
+    pub(crate) fn sink(&self, score: &mut Score) -> bool {
+        let scores = || score.verdicts.iter().map(|verdict| verdict.score);
+        if scores().all(|score| score.is_some()) {
+            return false;
+        }
+        let sum: f64 = scores().map(|score| score.unwrap_or(1.0)).sum();
+        let mean = sum / score.verdicts.len() as f64;
+        score.value = mean / f64::from(self.spec.scale);
+        score.passes = score.value >= self.spec.pass - 1e-9;
+        true
+    }
+
     /// The score that all verdicts together give: the mean of those that can be read.
     fn together(&self, verdicts: Vec<JudgeVerdict>) -> Result<Score, Missing> {
         let scores: Vec<f64> = verdicts.iter().filter_map(|v| v.score).collect();

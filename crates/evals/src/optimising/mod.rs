@@ -228,8 +228,13 @@ impl Optimiser {
         let cells = evaluation.run_from(system, Reach::Try, purse, |_| {});
         let (mut cells, mut unreadable) = (cells.await?, 0);
         for cell in &mut cells {
-            if matches!(cell.result, CellResult::Unreadable { .. }) {
-                unreadable += usize::from(self.measure(cell).is_none());
+            let is_unread = matches!(cell.result, CellResult::Unreadable { .. });
+            unreadable += usize::from(is_unread && self.measure(cell).is_none());
+            let is_partly_unread = cell.scores().any(|(_, score)| {
+                let mut verdicts = score.verdicts.iter();
+                verdicts.any(|verdict| verdict.score.is_none())
+            });
+            if is_unread || is_partly_unread {
                 let recording = recorded(system, cell).await?;
                 evaluation.sink(cell, &recording);
             }

@@ -20,28 +20,29 @@ pub struct GateReport {
     pub faults: Vec<String>,
 }
 
-pub(super) fn judge(gate: &GateSpec, reward: Option<&RewardSpec>, report: &Report) -> GateReport {
+/// The comparisons in which each cell of another variant whose verdict cannot be read is one that failed, or has the lowest
+/// reward of all; `None` where the gate does not ask for them.
+pub(super) struct Strict {
+    pub(super) success: Option<Vec<ComparisonReport>>,
+    pub(super) reward: Option<Vec<ComparisonReport>>,
+}
+
+pub(super) fn judge(
+    gate: &GateSpec,
+    reward: Option<&RewardSpec>,
+    strict: &Strict,
+    report: &Report,
+) -> GateReport {
     let mut faults = Vec::new();
-    if gate.success.is_some() {
-        faults.extend(
-            report
-                .comparisons
-                .iter()
-                .filter_map(|found| lost(found, "")),
-        );
+    if let Some(strict) = &strict.success {
+        faults.extend(lost(&report.comparisons, strict, ""));
     }
-    if gate.reward.is_some() {
+    if let Some(strict) = &strict.reward {
         match reward.and_then(|reward| distrusted(reward, report)) {
             Some(judge) => faults.push(format!(
                 "the reward rests on the judge {judge}, which counts for nothing"
             )),
-            None => {
-                let lost = report
-                    .rewards
-                    .iter()
-                    .filter_map(|found| lost(found, " by reward"));
-                faults.extend(lost);
-            }
+            None => faults.extend(lost(&report.rewards, strict, " by reward")),
         }
     }
     if let Some(allowed) = gate.pairwise {
@@ -62,11 +63,21 @@ fn holds(verdict: Verdict) -> bool {
     matches!(verdict, Verdict::Better | Verdict::NotWorse)
 }
 
-/// The samples that a comparison lacks.
-fn lost(found: &ComparisonReport, by: &str) -> Option<String> {
-    let (other, verdict, base) = (&found.other, found.verdict.as_str(), &found.base);
-    let fault = || format!("{other}: {verdict} against {base}{by}");
-    (!holds(found.verdict)).then(fault)
+/// The comparisons that do not hold.
+fn lost(found: &[ComparisonReport], strict: &[ComparisonReport], by: &str) -> Vec<String> {
+    let faults = found.iter().zip(strict).filter_map(|(found, strict)| {
+        let (told, counted) = match (holds(found.verdict), holds(strict.verdict)) {
+            (true, true) => return None,
+            (true, false) => (
+                strict,
+                ", where verdicts that cannot be read count as the lowest",
+            ),
+            (false, _) => (found, ""),
+        };
+        let (other, verdict, base) = (&told.other, told.verdict.as_str(), &told.base);
+        Some(format!("{other}: {verdict} against {base}{by}{counted}"))
+    });
+    faults.collect()
 }
 
 /// The judge that is a term of the reward and has not shown the agreement that the suite asks for.
@@ -89,7 +100,7 @@ fn preferred(report: &Report, allowed: f64) -> Vec<String> {
             continue;
         }
         for pair in &judge.pairs {
-            let verdict = Verdict::of(pair.interval.map(above_half), allowed);
+            let verdict = Verdict::of(pair.interval.map(|rate| above_half(rate, pair)), allowed);
             if !holds(verdict) {
                 faults.push(rate(&judge.judge, pair, verdict));
             }
@@ -101,10 +112,13 @@ fn preferred(report: &Report, allowed: f64) -> Vec<String> {
     faults
 }
 
-fn above_half(rate: Interval) -> Interval {
+/// How far a rate lies above one half, where pairs without a readable verdict are lost.
+fn above_half(rate: Interval, pair: &WinReport) -> Interval {
+    let read = (pair.wins + pair.losses + pair.ties) as f64;
+    let share = read / (read + pair.unreadable as f64);
     Interval {
-        lower: rate.lower - 0.5,
-        upper: rate.upper - 0.5,
+        lower: rate.lower * share - 0.5,
+        upper: rate.upper * share - 0.5,
     }
 }
 

@@ -161,7 +161,7 @@ impl Report {
         let variants = variants.collect();
         let base = evaluation.base();
         let gate = suite.gate.as_ref();
-        let compared = |value: &dyn Fn(&Cell) -> Option<f64>, allowed: Option<LossGate>| {
+        let compared = |value: &dyn Fn(&Cell, bool) -> Option<f64>, allowed: Option<LossGate>| {
             let others = names.iter().filter(|name| **name != base);
             compare(
                 &base,
@@ -171,10 +171,27 @@ impl Report {
                 allowed.map_or(0.0, |allowed| allowed.not_worse_by),
             )
         };
-        let mut comparisons = compared(&value, gate.and_then(|gate| gate.success));
+        let (allowed, allowed_reward) = (
+            gate.and_then(|gate| gate.success),
+            gate.and_then(|gate| gate.reward),
+        );
+        let mut comparisons = compared(&|cell, _| value(cell), allowed);
         let mut rewards = match suite.reward {
-            Some(_) => compared(&|cell| cell.reward, gate.and_then(|gate| gate.reward)),
+            Some(_) => compared(&|cell, _| cell.reward, allowed_reward),
             None => Vec::new(),
+        };
+        let lowest = cells.iter().filter_map(|cell| cell.reward);
+        let lowest = lowest.fold(f64::INFINITY, f64::min);
+        let lowest = Some(lowest).filter(|lowest| lowest.is_finite());
+        let strict = gate::Strict {
+            success: allowed.map(|_| compared(&strict_value, allowed)),
+            reward: allowed_reward.map(|_| {
+                let value = |cell: &Cell, is_base| {
+                    let lowest = lowest.filter(|_| gains_unread(cell, is_base));
+                    cell.reward.or(lowest)
+                };
+                compared(&value, allowed_reward)
+            }),
         };
         adjust(comparisons.iter_mut().chain(&mut rewards));
         let mut report = Self {
@@ -188,7 +205,7 @@ impl Report {
             gate: None,
             cells,
         };
-        report.gate = gate.map(|gate| gate::judge(gate, suite.reward.as_ref(), &report));
+        report.gate = gate.map(|gate| gate::judge(gate, suite.reward.as_ref(), &strict, &report));
         report
     }
 
@@ -275,6 +292,16 @@ fn value(cell: &Cell) -> Option<f64> {
         .map(|success| if success { 1.0 } else { 0.0 })
 }
 
+/// The success of a cell as a number, where one that gains by an unreadable verdict has failed.
+pub(crate) fn strict_value(cell: &Cell, is_base: bool) -> Option<f64> {
+    value(cell).or_else(|| gains_unread(cell, is_base).then_some(0.0))
+}
+
+/// Whether a cell's verdict cannot be read and its variant must not gain by that: a gate counts it as the lowest one.
+fn gains_unread(cell: &Cell, is_base: bool) -> bool {
+    !is_base && matches!(cell.result, CellResult::Unreadable { .. })
+}
+
 /// The mean over the cells that have this value, by clusters.
 fn mean_of(cells: &[&Cell], value: impl Fn(&Cell) -> Option<f64>) -> Option<Mean> {
     let mut clusters = BTreeMap::<&str, Vec<f64>>::new();
@@ -342,7 +369,7 @@ fn compare<'a>(
     base: &str,
     others: impl Iterator<Item = (&'a str, Vec<&'a Cell>)>,
     cells: &[&Cell],
-    value: &dyn Fn(&Cell) -> Option<f64>,
+    value: &dyn Fn(&Cell, bool) -> Option<f64>,
     margin: f64,
 ) -> Vec<ComparisonReport> {
     let comparisons = others.map(|(other, of_other)| {
@@ -372,11 +399,11 @@ fn adjust<'a>(reports: impl Iterator<Item = &'a mut ComparisonReport>) {
     }
 }
 
-/// The scores of each sample in two sides.
+/// The scores of each sample in two sides; `value` is told whether a cell is one of the base.
 pub(crate) fn pairs(
     base: &[&Cell],
     other: &[&Cell],
-    value: &dyn Fn(&Cell) -> Option<f64>,
+    value: &dyn Fn(&Cell, bool) -> Option<f64>,
 ) -> Vec<Pair> {
     let mut pairs = BTreeMap::<&str, Pair>::new();
     for (cells, is_base) in [(base, true), (other, false)] {
@@ -391,7 +418,7 @@ pub(crate) fn pairs(
             } else {
                 &mut pair.other
             };
-            scores.extend(value(cell));
+            scores.extend(value(cell, is_base));
         }
     }
     pairs.into_values().collect()

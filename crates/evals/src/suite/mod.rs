@@ -251,6 +251,10 @@ impl SuiteSpec {
                 let reason = "compares with no variant: name one in `gate.against`";
                 return fault(&setting, String::from(reason));
             }
+            if self.variant_names().len() < 2 {
+                let reason = "compares two variants, and there is one: name another in `variants`";
+                return fault(&setting, String::from(reason));
+            }
             if is_measured == Some(false) {
                 return fault(&setting, format!("needs the suite's `{name}`"));
             }

@@ -50,11 +50,12 @@ impl Verdict {
     }
 
     /// The verdict on a cell. Its reward is that of the suite; where the suite has none, the mean of its scores, and 0
-    /// where the agent gave no answer.
+    /// where the agent gave no answer. There is none where a verdict cannot be read: the other scores are no measure of it.
     pub fn of(cell: &Cell) -> Self {
         let scores: Vec<f64> = cell.scores().map(|(_, score)| score.value).collect();
         let mean = match &cell.result {
             CellResult::AgentFailed { .. } => Some(0.0),
+            CellResult::Unreadable { .. } => None,
             _ if scores.is_empty() => None,
             _ => Some(scores.iter().sum::<f64>() / scores.len() as f64),
         };

@@ -53,7 +53,7 @@ async fn a_gate_asks_for_the_reward() {
     // Success differs in nothing, so nobody knows what a comparison of it would miss.
     let text = refused.text();
     assert!(
-        text.contains("long against base by reward: worse; -0.700 [-0.700, -0.700]"),
+        text.contains("long against base by reward: worse; -0.700 [-0.967, -0.094]"),
         "{text}"
     );
     assert!(text.contains("what would be missed is unknown"), "{text}");
@@ -112,8 +112,57 @@ async fn a_gate_asks_judges_of_pairs() {
     assert!(report(change, &fond).await.passes());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_variant_does_not_pass_by_answers_that_make_verdicts_unreadable() {
+    let reward = json!({ "sum": [{ "of": "judge" }] });
+    for (gate, told) in [
+        (
+            json!({ "success": { "not_worse_by": 0.2 } }),
+            "worse against base",
+        ),
+        (
+            json!({ "reward": { "not_worse_by": 0.2 } }),
+            "worse against base by reward",
+        ),
+    ] {
+        let mut change = json!({
+            "variants": { "base": {}, "long": { "agent": { "instructions": "Please " } } },
+            "reward": reward, "gate": { "against": "base" },
+        });
+        let object = change["gate"].as_object_mut().unwrap();
+        object.extend(gate.as_object().unwrap().clone());
+        let samples = (0..60).map(|n| Sample::new(format!("s{n}"), "x".repeat(n + 1)));
+        let evaluation = Evaluation::new(suite(change), &team(), samples.collect()).unwrap();
+        let scores = |unreadable: usize| {
+            judge(move |material| {
+                let answer = material["answer"].as_str().unwrap();
+                let is_muddled = answer.starts_with("Please") && answer.len() % 60 < unreadable;
+                let score = if answer.len() % 2 == 0 { 5 } else { 4 };
+                match is_muddled {
+                    true => String::from("It depends."),
+                    false => json!({ "reason": "fine", "score": score }).to_string(),
+                }
+            })
+        };
+        let clear = scores(0);
+        let clear = reported(InMemoryStore::new(), &evaluation, &[("judge", &clear)]).await;
+        assert!(clear.passes(), "{:?}", clear.gate);
+        let muddled = scores(30);
+        let muddled = reported(InMemoryStore::new(), &evaluation, &[("judge", &muddled)]).await;
+        assert_eq!(muddled.variants[1].counts.unreadable, 30);
+        let wanted =
+            format!("long: {told}, where verdicts that cannot be read count as the lowest");
+        assert_eq!(faults(&muddled), [wanted]);
+    }
+}
+
 #[test]
 fn a_gate_that_measures_nothing_is_refused() {
+    let alone = json!({
+        "variants": {}, "gate": { "against": "base", "success": { "not_worse_by": 0.1 } },
+    });
+    let told = evaluation(alone).unwrap_err().to_string();
+    assert!(told.contains("there is one"), "{told}");
     for (gate, wanted) in [
         (
             json!({ "against": "base", "reward": { "not_worse_by": 1 } }),

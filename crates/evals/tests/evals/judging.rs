@@ -174,6 +174,18 @@ async fn an_unreadable_verdict_is_asked_for_once_more_and_is_no_zero() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_verdict_that_does_not_count_leaves_no_cell_out() {
+    let model = judge(|_| String::from("I would rather not say."));
+    let judge = json!({ "judge": { "rubric": "Is it kind?", "by": ["judge"] } });
+    let change = json!({ "scorers": [{ "effects": {} }, judge], "watch": ["judge"] });
+    let evaluation = Evaluation::new(suite(change), &team(), samples(&["a"])).unwrap();
+    let report = reported(InMemoryStore::new(), &evaluation, &[("judge", &model)]).await;
+    let base = &report.variants[0];
+    assert_eq!(base.counts.unreadable, 1);
+    assert_eq!(base.success.map(|success| success.estimate), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_second_question_says_what_was_wrong_with_the_first_answer() {
     let model = ScriptedModel::from_fn(|request, _| {
         let said = request.conversation.last().unwrap().content();
@@ -356,6 +368,14 @@ async fn a_judge_that_people_do_not_agree_with_gates_nothing() {
     )
     .await;
     assert_eq!(model.calls(), 5);
+    // A label that names no run names none, and not all.
+    fs::write(
+        folder.path().join("labels.jsonl"),
+        "{\"run\": \"\", \"score\": 2}",
+    )
+    .unwrap();
+    let told = Evaluation::in_folder(suite(scorers(0.6)), &team(), asked.clone(), folder.path());
+    assert!(told.unwrap_err().to_string().contains("labels.jsonl:1"));
     let missing = Path::new("nowhere");
     let told = Evaluation::in_folder(suite(scorers(0.6)), &team(), asked.clone(), missing);
     assert!(told.unwrap_err().to_string().contains("kind.md"));

@@ -9,14 +9,14 @@ use ghostlight_actors::{
     run::{BehaviorHandle, Registry, RunContext},
     testing::{EffectLog, ScriptedModel},
     vocabulary::{
-        AgentError, Answer, Effect, Message, ModelRequest, ModelResponse, Outcome, ToolCall,
+        AgentError, Answer, Effect, Message, ModelRequest, ModelResponse, Outcome, Spent, ToolCall,
         ToolDefinition, Usage,
     },
 };
 use ghostlight_evals::{
-    Evaluation,
+    Cell, Evaluation,
     suite::{Sample, SuiteSpec},
-    trajectory::{Export, ExportFault, Form, Rows, Secrets, Trajectory},
+    trajectory::{Export, ExportFault, Form, Rows, Secrets, Trajectory, Verdict},
 };
 use serde_json::{Value, json};
 
@@ -314,4 +314,20 @@ async fn a_trajectory_tells_each_message_once() {
         .map(|said| said.call.is_some())
         .collect();
     assert_eq!(calls, [true, false, true]);
+}
+
+#[test]
+fn a_cell_whose_verdict_cannot_be_read_is_no_better_example() {
+    let mut cell = json!({
+        "variant": "base", "sample": "s", "repeat": 1, "result": "unreadable", "why": "no verdict",
+        "scores": { "answer": { "value": 1.0, "passes": true, "why": "" } },
+        "spent": Spent::default(), "latency_ms": 1,
+    });
+    let reward = |cell: &Value| {
+        let cell: Cell = serde_json::from_value(cell.clone()).unwrap();
+        Verdict::of(&cell).reward
+    };
+    assert_eq!(reward(&cell), None);
+    cell["result"] = json!("scored");
+    assert_eq!(reward(&cell), Some(1.0));
 }

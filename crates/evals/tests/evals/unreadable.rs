@@ -34,6 +34,11 @@ fn judge() -> ScriptedModel {
     })
 }
 
+/// A judge that thinks well of everything.
+fn lenient() -> ScriptedModel {
+    ScriptedModel::from_fn(|_, _| Ok(ModelResponse::text("{\"reason\": \"r\", \"score\": 5}")))
+}
+
 /// The result of a search whose agent answers what `answer` makes of its instructions and its input.
 async fn judged(
     proposed: &'static str,
@@ -61,6 +66,7 @@ async fn judged(
             .into(),
         )
         .model("judge", judge().into())
+        .model("lenient", lenient().into())
         .behavior("keeps", move |_| {
             Ok(BehaviorHandle::from_fn(move |cx: RunContext| async move {
                 let number: usize = cx.input().content().parse().unwrap();
@@ -87,12 +93,17 @@ async fn no_text_gains_by_verdicts_that_cannot_be_read() {
         _ => "plain",
     };
     let reward = json!({ "sum": [{ "of": "good" }] });
+    let two_judges = json!([{ "judge": {
+        "name": "good", "by": ["judge", "lenient"], "rubric": "Is it good?", "scale": 5,
+    } }]);
     let rudeness = json!({ "sum": [{ "of": "good", "weight": -1.0 }] });
     for (method, mut change) in [
         ("gepa", json!({})),
         ("instructions", json!({})),
         ("gepa", json!({ "reward": reward })),
         ("gepa", json!({ "reward": rudeness })),
+        ("gepa", json!({ "scorers": two_judges })),
+        ("gepa", json!({ "scorers": two_judges, "reward": reward })),
     ] {
         let by = match change.get("reward") {
             Some(_) => "reward",
