@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ghostlight_actors::safety::cut;
+use ghostlight_actors::{safety::cut, vocabulary::AnsweredBy};
 use ghostlight_retrieval::citations::{DEFAULT_SUPPORT, Support, check};
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
@@ -95,8 +95,8 @@ impl Scorer for JsonScorer {
     }
 }
 
-/// The citations of an answer: each must name a passage that a tool gave, and the passage must hold the words and numbers
-/// of the sentence that cites it. The score is the share of the sentences that are right.
+/// The citations of an answer: each must name a passage that a tool gave (the words of an agent are none), and the passage
+/// must hold the words and numbers of the sentence that cites it. The score is the share of the sentences that are right.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -144,7 +144,13 @@ impl Scorer for CitationsScorer {
             return Score::fail("there is no answer");
         };
         let mut sources = BTreeMap::new();
-        for call in &recording.calls {
+        let written = |by: &AnsweredBy| {
+            matches!(
+                by,
+                AnsweredBy::Agent(_) | AnsweredBy::Function | AnsweredBy::Engine
+            )
+        };
+        for call in recording.calls.iter().filter(|call| !written(&call.by)) {
             passages(&call.result, &mut sources);
         }
         let (mut right, mut wrong) = (0_usize, Vec::new());

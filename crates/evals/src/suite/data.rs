@@ -111,8 +111,9 @@ impl DataFault {
     }
 }
 
-/// The longest line that is read, in bytes.
+/// The longest line that is read, and the longest one that is passed over, in bytes.
 const MAX_LINE: u64 = 16 << 20;
+const MAX_PASSED_OVER: u64 = 4 << 30;
 /// The largest file that is read whole, in bytes.
 const MAX_WHOLE: u64 = 256 << 20;
 /// The most samples of one suite.
@@ -204,12 +205,14 @@ impl Loading<'_> {
             };
             let place = format!("{}:{line}", path.display());
             // The line is in the place, and it is the first one of this text.
-            let read = serde_json::from_slice::<T>(text).map_err(|error| {
-                error
-                    .to_string()
-                    .replace(" at line 1 column ", " at column ")
-            });
-            match read.and_then(&sample) {
+            let read = |text| {
+                serde_json::from_slice::<T>(text).map_err(|error| {
+                    error
+                        .to_string()
+                        .replace(" at line 1 column ", " at column ")
+                })
+            };
+            match text.and_then(read).and_then(&sample) {
                 Ok(sample) => self.add(sample, place, format!("{stem}-{line}"))?,
                 Err(reason) => self.leave_out(place, reason)?,
             }
@@ -304,8 +307,8 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The next line with its number, from 1.
-    fn next(&mut self) -> Result<Option<(u64, &[u8])>, DataFault> {
+    /// The next line with its number, from 1; the reason where it is too long to be read.
+    fn next(&mut self) -> Result<Option<(u64, Result<&[u8], String>)>, DataFault> {
         loop {
             self.bytes.clear();
             self.line += 1;
@@ -317,11 +320,17 @@ impl<'a> Lines<'a> {
             if read == 0 {
                 return Ok(None);
             }
-            if read as u64 > MAX_LINE {
-                let reason = format!(
-                    "the line has more than {MAX_LINE} bytes, so the rest of the file is not read"
-                );
-                return Err(DataFault::new(place(), reason));
+            if read as u64 > MAX_LINE && self.bytes.last() != Some(&b'\n') {
+                let passed_over = (&mut self.reader)
+                    .take(MAX_PASSED_OVER)
+                    .skip_until(b'\n')
+                    .map_err(|error| DataFault::new(place(), error.to_string()))?;
+                let mut reason = format!("the line has more than {MAX_LINE} bytes");
+                if passed_over as u64 == MAX_PASSED_OVER {
+                    reason.push_str(", and no end");
+                    return Err(DataFault::new(place(), reason));
+                }
+                return Ok(Some((self.line, Err(reason))));
             }
             if !self.bytes.trim_ascii().is_empty() {
                 break;
@@ -330,7 +339,7 @@ impl<'a> Lines<'a> {
         // A mark of the byte order, which some programs write, is not part of the first line.
         let text = self.bytes.strip_prefix(b"\xef\xbb\xbf");
         let text = text.unwrap_or(&self.bytes).trim_ascii();
-        Ok(Some((self.line, text)))
+        Ok(Some((self.line, Ok(text))))
     }
 }
 
@@ -348,9 +357,11 @@ fn answers(questions: &Path) -> Result<forms::Answers, DataFault> {
     }
     let mut lines = Lines::open(&path)?;
     while let Some((line, text)) = lines.next()? {
-        let answer: Answer = serde_json::from_slice(text).map_err(|error| {
-            DataFault::new(format!("{}:{line}", path.display()), error.to_string())
-        })?;
+        let read = text.and_then(|text| {
+            serde_json::from_slice::<Answer>(text).map_err(|error| error.to_string())
+        });
+        let answer =
+            read.map_err(|reason| DataFault::new(format!("{}:{line}", path.display()), reason))?;
         answers.insert(answer.id, answer.ground_truth);
     }
     Ok(answers)

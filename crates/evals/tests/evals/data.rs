@@ -54,12 +54,19 @@ fn an_id_that_two_samples_have_is_refused_with_both_places() {
 
 #[test]
 fn a_line_without_an_end_is_not_read_into_memory() {
-    let (folder, data) = written(&"x".repeat((16 << 20) + 2));
-    let told = load(&data, folder.path()).unwrap_err().to_string();
-    assert!(
-        told.contains("cases.jsonl:1") && told.contains("bytes"),
-        "{told}"
-    );
+    let long = "x".repeat((16 << 20) + 2);
+    let (folder, data) = written(&format!("{long}\n{{\"input\": \"one\"}}\n{long}"));
+    let found = load(&data, folder.path()).unwrap();
+    assert_eq!(found.samples.len(), 1, "the lines behind it are read");
+    for (fault, line) in found
+        .left_out
+        .iter()
+        .zip(["cases.jsonl:1", "cases.jsonl:3"])
+    {
+        let told = fault.to_string();
+        assert!(told.contains(line) && told.contains("bytes"), "{told}");
+    }
+    assert_eq!(found.left_out.len(), 2);
 }
 
 #[test]

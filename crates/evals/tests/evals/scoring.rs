@@ -53,6 +53,23 @@ fn answers_are_read_as_the_scorer_says() {
         ("number", json!(3), "pages 2-3", 1.0),
         ("number", json!(0.0025), "2.5e-3", 1.0),
         ("number", json!(5), "no idea", 0.0),
+        // Every number is near to infinity.
+        ("number", json!(5), "1e999", 0.0),
+        ("number", json!(5), "5, and not 1e999", 1.0),
+        ("number", json!(-3), "it is \u{2212}3", 1.0),
+        ("number", json!(-5), "a loss of -$5", 1.0),
+        ("number", json!(0.5), "a half, .5", 1.0),
+        ("number", json!(3), "1,2,3", 1.0),
+        ("number", json!(123), "1,2,3", 0.0),
+        ("number", json!(1234.5), "1,234.5 km", 1.0),
+        ("number", json!(7), "7 by version 1.2.3", 1.0),
+        ("contains", json!("a a"), "ba a a", 1.0),
+        (
+            "json",
+            json!({"account": 12_345_678_901_234_567_u64}),
+            r#"{"account": 12345678901234568}"#,
+            0.0,
+        ),
         (
             "json",
             json!({"a": 1, "b": {"c": "x"}}),
@@ -390,6 +407,10 @@ fn citations_name_what_a_tool_gave_and_what_it_says() {
     let sample = Sample::new("s", "q");
     let value = |scorer: &Value, answer: &str| score(scorer.clone(), &with(answer), &sample).value;
     let scorer = json!({ "citations": {} });
+    // An agent that makes up a passage is no tool that gave it.
+    let mut told = with("Parcels are brought by noon [k3].");
+    told.calls[0].by = AnsweredBy::Agent(String::from("clerk"));
+    assert_eq!(score(scorer.clone(), &told, &sample).value, 0.0);
     assert_eq!(value(&scorer, "Parcels are brought by noon [k3]."), 1.0);
     assert_eq!(value(&scorer, "Parcels are brought by noon [zz9]."), 0.0);
     assert_eq!(
