@@ -90,6 +90,15 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     }
     let keeping = Keeping::open(&arguments.store).await?;
     let system = start(&keeping, evaluation.teams(&registry)).await?;
+    if arguments.only.is_none() && arguments.limit.is_none() {
+        let outdated = evaluation.outdated(&system).await?;
+        if outdated > 0 {
+            super::note(&format!(
+                "not shown: {} recorded before the team or the samples of this evaluation were changed",
+                super::counted(outdated as u64, "cell")
+            ));
+        }
+    }
     let mut interrupt = Interrupt::new()?;
     let carried = tokio::select! {
         cells = carry_out(&evaluation, &system, Reach::Try) => cells,
@@ -175,6 +184,13 @@ async fn evaluation(
     default_model::define(file.spec_mut(), registry, model)?;
     let model = default_model::describe(file.spec(), registry);
     let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;
+    let mut interceptors = file.spec().interceptors.iter();
+    if evaluation.suite().repeat > 1 && interceptors.any(|interceptor| interceptor.name == "cache")
+    {
+        super::note(
+            "warning: the team keeps answers (`cache`), so a repeat may be the same answer once more: try it without",
+        );
+    }
     Ok((evaluation, model))
 }
 

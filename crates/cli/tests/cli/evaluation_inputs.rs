@@ -110,9 +110,30 @@ fn nothing_is_shown_or_tried_in_silence() {
     desk.write("odd.yaml", &whole(TENTH, "variants: { \"a b\": {} }\n"));
     let told = desk.shipped(&["eval", "odd.yaml", "--dry-run"]).exits(2);
     assert!(told.err.contains("the variant \"a b\""), "{}", told.err);
+    let cached =
+        whole(TENTH, "repeat: 2\n").replace("  agent:\n", "  interceptors: [cache]\n  agent:\n");
+    desk.write("cached.yaml", &cached);
+    let told = desk.shipped(&["eval", "cached.yaml", "--dry-run"]).exits(0);
+    assert!(told.err.contains("`cache`"), "{}", told.err);
     let show = ["eval", "show", "suite.yaml", "--variant", "other"];
     let told = desk.shipped(&show).exits(2);
     assert!(told.err.contains("the variants are: base"), "{}", told.err);
+}
+
+#[test]
+fn cells_from_before_a_change_of_the_samples_are_told() {
+    let desk = desk();
+    desk.write("suite.yaml", &whole(TENTH, ""));
+    let first = desk.shipped(&["eval", "suite.yaml"]).exits(0);
+    assert!(!first.err.contains("not shown"), "{}", first.err);
+    let changed = whole(TENTH, "").replace("'21'", "'42'");
+    desk.write("suite.yaml", &changed);
+    let told = desk.shipped(&["eval", "suite.yaml"]).exits(0);
+    assert!(told.err.contains("not shown: 1 cell "), "{}", told.err);
+    let part = desk
+        .shipped(&["eval", "suite.yaml", "--only", "two"])
+        .exits(0);
+    assert!(!part.err.contains("not shown"), "{}", part.err);
 }
 
 #[test]

@@ -1,10 +1,15 @@
 //! Cells as they are recorded, without a model call.
 
-use ghostlight_actors::actor::{System, SystemError};
+use std::collections::BTreeSet;
+
+use ghostlight_actors::{
+    actor::{System, SystemError},
+    contract::RunFilter,
+};
 
 use super::{Evaluation, Place, Reach};
 use crate::{
-    cell::{Cell, CellResult},
+    cell::{self, Cell, CellResult},
     judges::Asking,
     purse::Purse,
     suite::Sample,
@@ -28,6 +33,38 @@ impl Evaluation {
             }
         }
         Ok(cells)
+    }
+
+    /// How many cells are recorded under its name that it does not have: its team or a sample was changed since then, or left
+    /// out. They stay as they are, and are not shown.
+    ///
+    /// # Errors
+    /// The error of the store.
+    pub async fn outdated(&self, system: &System) -> Result<usize, SystemError> {
+        let (name, mut found) = (&self.suite.evaluation, BTreeSet::new());
+        for variant in &self.variants {
+            let mut own = BTreeSet::new();
+            for sample in &self.samples {
+                let repeats = 1..=self.suite.repeat;
+                own.extend(repeats.map(|repeat| cell::key(name, &variant.digest, sample, repeat)));
+            }
+            let mut filter = RunFilter::default();
+            (filter.roots, filter.team) = (true, Some(variant.team.name.clone()));
+            let rows = system.store().runs(filter).await?;
+            for session in rows.into_iter().filter_map(|row| row.session) {
+                let key = session.key;
+                // A later attempt has a number behind the key of its cell.
+                let first = key.rsplit_once('/').map_or("", |(first, _)| first);
+                let is_cell = key
+                    .strip_prefix(name)
+                    .is_some_and(|rest| rest.starts_with('/'));
+                let is_own = own.contains(&*key) || own.contains(first);
+                if is_cell && !is_own && !key.contains("/fork-") {
+                    found.insert((variant.team.name.clone(), key));
+                }
+            }
+        }
+        Ok(found.len())
     }
 
     /// The samples that it tries.

@@ -177,6 +177,10 @@ async fn the_recorded_cells_of_an_evaluation_cost_nothing() {
     let evaluation = Evaluation::new(suite(json!({})), &team(), more).unwrap();
     evaluated(store.another_process(), &evaluation, &model).await;
     assert_eq!(model.calls(), 48);
+    // The cells of the earlier text stay, and are counted.
+    let system = start(store.another_process(), &evaluation, &model).await;
+    assert_eq!(evaluation.outdated(&system).await.unwrap(), 4);
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
