@@ -1,14 +1,22 @@
 //! What an evaluation costs beyond its turns: a cell over the same turn bare, going on with cells that are recorded, new
-//! scores of recorded runs, and forks of recorded beginnings. The cells ask a model that answers at once.
+//! scores of recorded runs, forks of recorded beginnings, intervals by resampling, and verdicts of BFCL's checker. The cells
+//! ask a model that answers at once. `GHOSTLIGHT_VERDICTS` names the file of `crates/evals/tests/evals/official.py`, whose calls
+//! are checked.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
 mod shared;
 
-use std::time::{Duration, Instant};
+use std::{
+    fs::File,
+    io::{BufRead as _, BufReader},
+    time::{Duration, Instant},
+};
 
 use ghostlight::{
     evals::{
-        Cell, Evaluation, Reach,
+        Cell, Evaluation, Reach, RecordedCall, Recording,
+        scorers::{ScorerSpec, scorer_of},
+        statistics::{Clustered, Draws, RESAMPLES},
         suite::{Sample, SuiteSpec},
     },
     stores::SqliteStore,
@@ -20,11 +28,14 @@ use ghostlight_actors::{
     run::{BehaviorHandle, Registry, RunContext},
     session::Turn,
     testing::{EffectLog, ScriptedModel},
-    vocabulary::{AgentError, Message, ModelResponse, Outcome, ToolCall, ToolDefinition},
+    vocabulary::{
+        AgentError, AnsweredBy, Arguments, Message, ModelResponse, Outcome, ToolCall,
+        ToolDefinition, ToolStatus,
+    },
 };
 use mimalloc::MiMalloc;
-use serde_json::json;
-use shared::{alternately, round};
+use serde_json::{Value, json};
+use shared::{Quartiles, alternately, round};
 use tokio::runtime::Runtime;
 
 #[global_allocator]
@@ -37,6 +48,8 @@ const ROUNDS: usize = 21;
 const CELLS: usize = 10_000;
 /// The recorded runs that are forked.
 const PREFIXES: usize = 1_000;
+/// The clusters that are resampled.
+const CLUSTERS: usize = 1_000;
 
 /// Looks once, and answers "yes".
 async fn works(cx: RunContext) -> Result<Outcome, AgentError> {
@@ -77,7 +90,7 @@ fn team() -> TeamSpec {
 }
 
 /// An evaluation of so many samples, whose names begin with this.
-fn evaluation(name: &str, samples: usize, scorers: &serde_json::Value) -> Evaluation {
+fn evaluation(name: &str, samples: usize, scorers: &Value) -> Evaluation {
     let suite: SuiteSpec = serde_json::from_value(json!({
         "evaluation": "bench", "team": "desk.yaml", "data": [], "concurrency": 1, "scorers": scorers,
     }))
@@ -112,11 +125,13 @@ fn main() {
     over_the_turn(&runtime, &folder, &scorers);
     runtime.block_on(again(&folder, &scorers));
     runtime.block_on(forks(&folder));
+    resamples();
+    verdicts();
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
 /// A cell over the same turn bare, one at a time over `SQLite`.
-fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &serde_json::Value) {
+fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &Value) {
     let whole = evaluation("one", 1, scorers);
     let store = SqliteStore::open(folder.join("cells.db")).unwrap();
     let system = runtime.block_on(start(store, &whole));
@@ -147,7 +162,7 @@ fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &serde_js
 }
 
 /// Going on with cells that are all recorded, and new scores of them.
-async fn again(folder: &std::path::Path, scorers: &serde_json::Value) {
+async fn again(folder: &std::path::Path, scorers: &Value) {
     let file = folder.join("again.db");
     let whole = evaluation("many", CELLS, scorers);
     let system = start(SqliteStore::open(&file).unwrap(), &whole).await;
@@ -198,4 +213,76 @@ async fn forks(folder: &std::path::Path) {
         );
     }
     system.stop().await.unwrap();
+}
+
+/// Intervals by resampling. The floor draws and adds as often, and nothing else.
+fn resamples() {
+    let mut draws = Draws::new(1);
+    let clusters = (0..CLUSTERS).map(|_| (0..4).map(|_| draws.below(2) as f64).collect());
+    let clustered = Clustered::new(clusters);
+    let sums: Vec<f64> = (0..CLUSTERS).map(|sum| sum as f64).collect();
+    let mut floor = || {
+        round(1, || {
+            let (mut draws, mut sum) = (Draws::new(2), 0.0);
+            for _ in 0..RESAMPLES * CLUSTERS {
+                sum += sums[draws.below(CLUSTERS)];
+            }
+            assert!(sum > 0.0);
+        })
+    };
+    let mut ours = || {
+        round(1, || {
+            assert!(clustered.bootstrap(2, RESAMPLES).is_some());
+        })
+    };
+    alternately(9, &mut floor, &mut ours).print("an interval by resampling 1,000 clusters");
+}
+
+/// The verdicts of BFCL's checker on recorded calls.
+fn verdicts() {
+    let Some(path) = std::env::var_os("GHOSTLIGHT_VERDICTS") else {
+        println!("left out: GHOSTLIGHT_VERDICTS names no file of official.py");
+        return;
+    };
+    let spec: ScorerSpec = serde_json::from_value(json!({ "bfcl": {} })).unwrap();
+    let scorer = scorer_of(&spec).unwrap();
+    let mut cases = Vec::new();
+    for line in BufReader::new(File::open(path).unwrap()).lines() {
+        let mut row: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if row["kind"] != "bfcl" || row.get("answer").is_some() {
+            continue;
+        }
+        let mut recording = Recording::default();
+        for call in row["calls"].as_array().unwrap() {
+            let (name, arguments) = call.as_object().unwrap().iter().next().unwrap();
+            let arguments = Arguments::from(arguments.clone());
+            let (status, by) = (ToolStatus::Success, AnsweredBy::Tool);
+            let call = RecordedCall::new(name, arguments, status, by);
+            // As a recording that was read has them.
+            assert!(call.arguments.value().is_ok());
+            recording.calls.push(call);
+        }
+        let mut sample = Sample::new("one", "?").expected(row["expected"].take());
+        for name in ["category", "functions"] {
+            sample.metadata.insert(name.to_owned(), row[name].take());
+        }
+        cases.push((recording, sample, row["verdict"].as_bool().unwrap()));
+    }
+    let rates = (0..9).map(|_| {
+        let began = Instant::now();
+        let right = cases
+            .iter()
+            .filter(|(recording, sample, verdict)| {
+                scorer.score(recording, sample).passes() == *verdict
+            })
+            .count();
+        let rate = cases.len() as f64 / began.elapsed().as_secs_f64();
+        assert_eq!(right, cases.len());
+        rate
+    });
+    let rates = Quartiles::of(rates);
+    println!(
+        "{} verdicts of BFCL's checker: {rates} a second",
+        cases.len()
+    );
 }

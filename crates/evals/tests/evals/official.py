@@ -1,9 +1,10 @@
 """Writes verdicts of the official checkers of BFCL and GAIA, one JSON object a line, for the test in `official.rs`.
 
-    python official.py BFCL_FOLDER INSPECT_FOLDER > verdicts.jsonl
+    pip install --no-deps bfcl-eval==2026.3.23 inspect-evals==0.26.0
+    python official.py > verdicts.jsonl
 
-The folders hold the unpacked wheels of `bfcl-eval` 2026.3.23 and `inspect-evals` 0.26.0. Nothing else is needed: what
-they import from servers' libraries is replaced.
+Nothing else is needed: what they import from servers' libraries is replaced. Where `inspect-evals` is absent, GAIA is left out.
+It also tells how many verdicts a second BFCL's own checker gives.
 """
 
 import copy
@@ -14,9 +15,18 @@ import random
 import re
 import string
 import sys
+import time
 import types
 
-bfcl, inspect = (pathlib.Path(folder) for folder in sys.argv[1:3])
+
+
+def folder(package):
+    """The folder in which a package lies, which is not imported."""
+    found = importlib.util.find_spec(package)
+    return pathlib.Path(found.submodule_search_locations[0]).parent if found else None
+
+
+bfcl, inspect = folder("bfcl_eval"), folder("inspect_evals")
 draw = random.Random(7)
 
 
@@ -147,6 +157,7 @@ def mutated(calls):
 
 
 data = bfcl / "bfcl_eval" / "data"
+checked, seconds = 0, 0.0
 for questions in sorted(data.glob("BFCL_v4_*.json")):
     category = questions.stem.removeprefix("BFCL_v4_")
     answers = data / "possible_answer" / questions.name
@@ -161,14 +172,18 @@ for questions in sorted(data.glob("BFCL_v4_*.json")):
         if language != Language.PYTHON:
             right = [written(call, entry["function"], language) for call in right]
         for calls in [right] + [mutated(right) for _ in range(9)]:
+            began = time.perf_counter()
             try:
                 found = ast_checker(entry["function"], calls, truth, language, category, "x")
                 verdict = bool(found["valid"])
             except Exception:
                 # What the checker cannot read is no possible answer.
                 verdict = False
+            checked, seconds = checked + 1, seconds + time.perf_counter() - began
             write(kind="bfcl", id=entry["id"], category=category, functions=entry["function"],
                   expected=truth, calls=calls, verdict=verdict)
+
+print(f"{checked} verdicts of BFCL's checker: {checked / seconds:.0f} a second", file=sys.stderr)
 
 # Of memory and the web's search only what is said counts.
 from bfcl_eval.eval_checker.agentic_eval.agentic_checker import agentic_checker  # noqa: E402
@@ -199,6 +214,10 @@ for category in ["memory", "web_search"]:
         for answer in [truth[0], f"The answer: {truth[-1]}."] + [said(truth) for _ in range(40)]:
             verdict = bool(agentic_checker(answer, truth)["valid"])
             write(kind="bfcl", id=row["id"], category=category, functions=[], expected=truth, calls=[], answer=answer, verdict=verdict)
+
+if inspect is None:
+    print("left out: GAIA, for want of inspect-evals", file=sys.stderr)
+    sys.exit()
 
 # The scorer of GAIA is the official one; the library around it is not needed.
 for name in ["inspect_ai", "inspect_ai.scorer", "inspect_ai.solver"]:
