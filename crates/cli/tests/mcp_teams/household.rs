@@ -11,7 +11,7 @@ use ghostlight::{
     config,
     contract::{ModelContext, ModelHandle},
     evals::{
-        Cell, Evaluation,
+        Cell, Compared, Evaluation,
         suite::{Sample, SuiteSpec},
     },
     prelude::*,
@@ -184,7 +184,7 @@ async fn tasks_of_science_are_done_through_our_loop_as_the_benchmark_does_them()
 #[tokio::test(flavor = "multi_thread")]
 async fn no_behavior_loses_a_game_that_its_player_wins() {
     let Some(python) = games() else { return };
-    let count = if is_whole() { 40 } else { 2 };
+    let count = if is_whole() { 200 } else { 2 };
     let games = ["twc", "--from", "20000", "--games", &count.to_string()];
     let cells = play(&python, &games, "", |_| true).await;
     let mut calls = BTreeMap::<&str, Vec<u64>>::new();
@@ -200,9 +200,20 @@ async fn no_behavior_loses_a_game_that_its_player_wins() {
         let calls = calls.entry(&cell.variant).or_default();
         calls.push(cell.spent.model_calls);
     }
+    let of = |variant: &str| -> Vec<&Cell> {
+        let cells = cells.iter().filter(|cell| cell.variant == variant);
+        cells.collect()
+    };
     for (variant, calls) in &calls {
         let all: u64 = calls.iter().sum();
         println!("{variant}: {count} of {count}, {all} calls of the model");
+        if !is_base(variant) {
+            let (base, other) = (of("base"), of(variant));
+            println!(
+                "{}",
+                Compared::new(("base", &base), (*variant, &other), 0.03).text()
+            );
+        }
     }
     assert_eq!(calls.len(), 5);
     // Sample by sample: text in the place of calls, and a memory, cost no call; a tree asks once more for each of its nodes.
