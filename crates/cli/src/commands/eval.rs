@@ -210,9 +210,12 @@ fn foreseen(evaluation: &Evaluation) -> String {
     let suite = evaluation.suite();
     let variants = suite.variant_names().len();
     let samples = evaluation.cells() / (variants * suite.repeat as usize);
+    let counted = |number: usize, thing| super::counted(number as u64, thing);
     let tries = format!(
-        "{samples} samples, {} times each, in {variants} variants",
-        suite.repeat
+        "{}, {} each, in {}",
+        counted(samples, "sample"),
+        counted(suite.repeat as usize, "time"),
+        counted(variants, "variant"),
     );
     match detectable_before(samples, suite.repeat, 0.0, (0.25, 0.25)) {
         Some(difference) if variants > 1 => format!(

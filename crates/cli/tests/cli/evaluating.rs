@@ -94,7 +94,11 @@ fn a_dry_run_tries_nothing_and_faults_have_their_places() {
     suite(&desk, "scorers: [{ answer: {} }]\nrepeat: 3\n");
     let told = desk.shipped(&["eval", "suite.yaml", "--dry-run"]).exits(0);
     assert!(told.err.contains("3 cells"), "{}", told.err);
-    assert!(told.err.contains("1 samples, 3 times each"), "{}", told.err);
+    assert!(
+        told.err.contains("1 sample, 3 times each, in 1 variant"),
+        "{}",
+        told.err
+    );
     let sees = desk.shipped(&["eval", SUITE, "--dry-run"]).exits(0);
     assert!(sees.err.contains("below 57 points"), "{}", sees.err);
     let schema = desk.shipped(&["eval", "schema"]).exits(0);

@@ -82,7 +82,7 @@ fn better_texts_are_found_read_and_applied() {
     );
     let search = ["eval", "optimise", "suite.yaml", "--to", "better.yaml"];
     let found = desk.run(&search).exits(0);
-    let wanted = "gain: better in success: 0.000 to 1.000, +1.000 [+1.000, +1.000] over 8 samples that the search did not see";
+    let wanted = "gain: better in success: 0.000 to 1.000, +1.000 [+0.351, +1.000] over 8 samples that the search did not see";
     for wanted in [
         wanted,
         "desk.instructions:\n  - Help.\n  + Help.\n  + Be kind.",

@@ -40,6 +40,10 @@ fn told(cells: &[Cell], variants: &[String]) -> String {
         );
     }
     let missing = cells.len() - recorded.len();
+    if missing == 0 {
+        let all = counted(cells.len() as u64, "cell");
+        return format!("recorded: {all}; nothing is left to try");
+    }
     let mut all = [0.0; 3];
     for variant in variants {
         let is_its = |cell: &&Cell| cell.variant == *variant;

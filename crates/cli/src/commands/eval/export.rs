@@ -106,6 +106,11 @@ pub(super) async fn export(arguments: EvalExport, registry: Registry) -> Result<
         system.stop().await?;
     }
     note(&told.to_string());
+    if told.rows == 0 && form.takes_pairs() {
+        note(
+            "a pair is two repeats of one sample in one variant, of which one has the better reward: there are none",
+        );
+    }
     Ok(Exit::Done)
 }
 
