@@ -286,6 +286,9 @@ impl Loading<'_> {
     }
 }
 
+/// A line with its number, from 1; the reason where it is too long to be read.
+type Line<'l> = (u64, Result<&'l [u8], String>);
+
 /// The lines of a file that hold something, one at a time.
 struct Lines<'a> {
     path: &'a Path,
@@ -307,8 +310,8 @@ impl<'a> Lines<'a> {
         })
     }
 
-    /// The next line with its number, from 1; the reason where it is too long to be read.
-    fn next(&mut self) -> Result<Option<(u64, Result<&[u8], String>)>, DataFault> {
+    /// The next line.
+    fn next(&mut self) -> Result<Option<Line<'_>>, DataFault> {
         loop {
             self.bytes.clear();
             self.line += 1;
