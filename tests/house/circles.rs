@@ -201,11 +201,11 @@ mod tests {
             "sessions",
             "submitted",
             "system",
-            "timer_service",
+            "wake_service",
             "topics",
             "turns",
         ],
-        &["agent", "chain", "launch", "shared"],
+        &["agent", "continuations", "launch", "shared"],
         &[
             "options",
             "model_gateway",

@@ -45,7 +45,7 @@ use crate::{
 
 /// The agent of a session (the team's root, which holds the session), or an agent to which tasks
 /// are delegated. Both host runs; an agent of the second kind may host many at once.
-pub(crate) struct Agent;
+pub(crate) struct AgentActor;
 
 pub(crate) struct AgentState {
     myself: ActorRef<AgentCommand>,
@@ -120,7 +120,7 @@ struct Hosted {
     lost: Option<String>,
 }
 
-impl Actor for Agent {
+impl Actor for AgentActor {
     type Msg = AgentCommand;
     type State = AgentState;
     /// The session, for an agent that holds one.
@@ -217,7 +217,7 @@ fn start_below(
     agent: &ActorRef<AgentCommand>,
     shared: Arc<Shared>,
 ) -> Option<ActorRef<AgentCommand>> {
-    let spawned = ActorRuntime::spawn_linked(None, Agent, (shared, None), agent.get_cell());
+    let spawned = ActorRuntime::spawn_linked(None, AgentActor, (shared, None), agent.get_cell());
     match spawned.now_or_never() {
         Some(Ok((agent, _))) => return Some(agent),
         Some(Err(error)) => tracing::error!(%error, "an agent below another cannot start"),

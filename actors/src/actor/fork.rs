@@ -13,7 +13,7 @@ use super::{
 use crate::{
     contract::{Append, Batch, ItemBody, Line, MailboxItem, RunRow, RunStatus, StoreError},
     definition::TeamSpec,
-    run::{ForkTarget, ForkedRun, OperationLog, Task, fork, row_of},
+    run::{ForkTarget, ForkedRun, OperationLog, Task, first_row, fork},
     vocabulary::{Digest, Entry, JournalId, Message, RunId, SessionId, SessionTurn},
 };
 
@@ -228,7 +228,7 @@ impl ForkedRun {
 
     /// Its row in the index.
     fn row(&self, target: &ForkTarget) -> RunRow {
-        let mut row = row_of(self.run, &self.start, target.version);
+        let mut row = first_row(self.run, &self.start, target.version);
         // The first run and the journals in which it goes on.
         if self.start.parent.is_none() {
             row.session = Some(target.session.clone());

@@ -1,4 +1,4 @@
-//! The journal: commits the batches of all running agents, in order and in groups.
+//! The committer: commits the batches of all running agents, in order and in groups.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -23,14 +23,14 @@ const FOR_OTHERS: usize = 16;
 /// batches gather, and become durable together. Cloning shares it.
 ///
 /// A caller that comes while no commit is under way begins one itself; a store in memory is done
-/// with it at once. What the store needs time for is left to the journal's actor.
+/// with it at once. What the store needs time for is left to the committer's actor.
 #[derive(Clone)]
 pub(crate) struct GroupCommit(Arc<Inner>);
 
 struct Inner {
     store: StoreHandle,
     queue: Mutex<Queue>,
-    actor: SupervisedRef<JournalMessage>,
+    actor: SupervisedRef<CommitterMessage>,
 }
 
 #[derive(Default)]
@@ -51,8 +51,8 @@ impl GroupCommit {
         }))
     }
 
-    /// The address of the journal's actor.
-    pub(crate) fn actor(&self) -> SupervisedRef<JournalMessage> {
+    /// The address of the committer's actor.
+    pub(crate) fn actor(&self) -> SupervisedRef<CommitterMessage> {
         self.0.actor.clone()
     }
 
@@ -77,17 +77,17 @@ impl GroupCommit {
             };
             let Some(result) = (&mut commit).now_or_never() else {
                 let under_way = Some((commit, batches));
-                return self.leave(JournalMessage { under_way, permit });
+                return self.leave(CommitterMessage { under_way, permit });
             };
             permit.tell(batches, result);
         }
         let under_way = None;
-        self.leave(JournalMessage { under_way, permit });
+        self.leave(CommitterMessage { under_way, permit });
     }
 
-    fn leave(&self, message: JournalMessage) {
+    fn leave(&self, message: CommitterMessage) {
         // Without the actor nobody learns the commit's result: the message is dropped, and the
-        // waiting callers are told that the journal is gone.
+        // waiting callers are told that the committer is gone.
         let _ = self.0.actor.send(message);
     }
 }
@@ -101,8 +101,8 @@ struct CommitPermit(Option<GroupCommit>);
 impl CommitPermit {
     /// The next commit; without one the right is given back.
     fn next(&mut self) -> Option<UnderWay> {
-        let journal = self.0.as_ref()?;
-        let mut queue = journal.0.queue.lock();
+        let committer = self.0.as_ref()?;
+        let mut queue = committer.0.queue.lock();
         let taken = queue.batches.len().min(GROUP);
         if taken == 0 {
             queue.committing = false;
@@ -113,19 +113,19 @@ impl CommitPermit {
         let later = queue.batches.split_off(taken);
         let batches = std::mem::replace(&mut queue.batches, later);
         drop(queue);
-        Some((journal.0.store.commit_shared(batches), taken))
+        Some((committer.0.store.commit_shared(batches), taken))
     }
 
     /// Tells the callers of these batches, which came first.
     fn tell(&self, batches: usize, result: Commits) {
-        let Some(journal) = &self.0 else { return };
+        let Some(committer) = &self.0 else { return };
         let results = result.unwrap_or_else(|error| {
             tracing::error!(%error, "a commit failed");
             vec![Err(error); batches]
         });
         let lost = std::iter::repeat(Err(StoreError::Closed));
         for result in results.into_iter().chain(lost).take(batches) {
-            let caller = journal.0.queue.lock().callers.pop_front();
+            let caller = committer.0.queue.lock().callers.pop_front();
             if let Some(mut caller) = caller {
                 caller.give(result);
             }
@@ -137,24 +137,24 @@ impl Drop for CommitPermit {
     /// The holder of the permit is lost with the batches that waited: their callers are told, and those of the commit
     /// under way.
     fn drop(&mut self) {
-        if let Some(journal) = self.0.take() {
-            let lost = std::mem::take(&mut *journal.0.queue.lock());
+        if let Some(committer) = self.0.take() {
+            let lost = std::mem::take(&mut *committer.0.queue.lock());
             drop(lost);
         }
     }
 }
 
 /// Carries the commits for which the store needs time.
-pub(crate) struct GroupCommitActor;
+pub(crate) struct CommitterActor;
 
 /// Carry this commit, and all that wait behind it.
-pub(crate) struct JournalMessage {
+pub(crate) struct CommitterMessage {
     under_way: Option<UnderWay>,
     permit: CommitPermit,
 }
 
-impl Actor for GroupCommitActor {
-    type Msg = JournalMessage;
+impl Actor for CommitterActor {
+    type Msg = CommitterMessage;
     type State = Option<AbortOnDropHandle<()>>;
     type Arguments = ();
 
@@ -169,13 +169,13 @@ impl Actor for GroupCommitActor {
     async fn handle(
         &self,
         _myself: ActorRef<Self::Msg>,
-        mut message: JournalMessage,
+        mut message: CommitterMessage,
         carrying: &mut Self::State,
     ) -> Result<(), ActorProcessingErr> {
         // There is one permit, so what was carried before has ended.
         *carrying = Some(AbortOnDropHandle::new(tokio::spawn(async move {
             loop {
-                let JournalMessage { under_way, permit } = &mut message;
+                let CommitterMessage { under_way, permit } = &mut message;
                 let Some((commit, batches)) = under_way.take().or_else(|| permit.next()) else {
                     return;
                 };

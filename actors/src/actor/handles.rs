@@ -13,7 +13,7 @@ use super::{
     observers::Subscription,
     open_questions::is_stalled,
     poll_interval::PollInterval,
-    recording::row_of,
+    recording::read_row,
 };
 use crate::{
     contract::{
@@ -211,7 +211,7 @@ impl Run {
     /// [`SystemError::UnknownRun`], and what the store fails with.
     pub async fn status(&self) -> Result<RunRow, SystemError> {
         self.check(Use::Look).await?;
-        row_of(self.system.store(), self.id).await
+        read_row(self.system.store(), self.id).await
     }
 
     /// The run with all runs below it, as they stand now. It reads the index of the store, and no journal.

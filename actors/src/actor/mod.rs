@@ -8,8 +8,8 @@ mod agent;
 mod agent_command;
 mod call_table;
 mod cancelling;
-mod chain;
 mod companion;
+mod continuations;
 mod error;
 mod event_stream;
 mod fair_slots;
@@ -25,6 +25,7 @@ mod newer;
 mod observers;
 mod open_questions;
 mod options;
+mod partial_answers;
 mod poll_interval;
 mod previewer;
 mod questions;
@@ -32,7 +33,6 @@ mod recording;
 mod relay;
 mod retention;
 mod runtime_nudge;
-mod sayings;
 mod services;
 mod session_agents;
 mod session_document;
@@ -44,11 +44,11 @@ mod supervised_ref;
 pub mod supervisor;
 mod system;
 mod text_stream;
-mod timer_service;
 mod tool_call;
 mod tool_executor;
 mod turns;
 mod volatile;
+mod wake_service;
 
 pub use cancelling::{Quiet, StillRunning};
 pub use companion::Companion;
@@ -78,7 +78,7 @@ pub use tool_executor::ExecutorOptions;
 mod cluster {
     impl ractor::Message for super::agent_command::AgentCommand {}
     impl ractor::Message for super::system::Nothing {}
-    impl ractor::Message for super::group_commit::JournalMessage {}
+    impl ractor::Message for super::group_commit::CommitterMessage {}
     impl<T: Send + 'static> ractor::Message for super::call_table::KeeperMessage<T> {}
     impl ractor::Message for super::member::Delegation {}
 }

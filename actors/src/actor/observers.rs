@@ -11,7 +11,7 @@ use std::{
 use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc, watch};
 
-use super::sayings::Sayings;
+use super::partial_answers::PartialAnswers;
 use crate::vocabulary::{Event, EventRecord, OperationId, Preview, RunId};
 
 /// How many previews a slow observer may lag behind before it misses some.
@@ -28,7 +28,7 @@ pub(crate) struct Observers(Arc<Inner>);
 struct Inner {
     watched: AtomicUsize,
     /// Locked before `trees`: who begins to watch gets what was said before, and then the rest.
-    sayings: Mutex<Sayings>,
+    partial_answers: Mutex<PartialAnswers>,
     trees: Mutex<HashMap<RunId, Tree>>,
     relays: Mutex<Relays>,
 }
@@ -97,7 +97,7 @@ impl Observers {
     }
 
     fn subscribe_to(&self, root: RunId, are_own: bool) -> Subscription {
-        let sayings = self.0.sayings.lock();
+        let partial_answers = self.0.partial_answers.lock();
         let mut trees = self.0.trees.lock();
         let tree = trees.entry(root).or_insert_with(|| Tree {
             position: watch::channel(0).0,
@@ -108,7 +108,7 @@ impl Observers {
             are_own,
             ..Previews::default()
         });
-        for (entries, record) in sayings.previews(root) {
+        for (entries, record) in partial_answers.previews(root) {
             previews.push(Shown {
                 before: *tree.position.borrow(),
                 entries,
@@ -162,12 +162,12 @@ impl Observers {
         preview: Preview,
         record: impl FnOnce(Preview) -> EventRecord,
     ) {
-        let mut sayings = self.0.sayings.lock();
+        let mut partial_answers = self.0.partial_answers.lock();
         let record = record(preview);
         if let Event::Preview(preview) = &record.event {
             match preview {
-                Preview::ModelStarted { .. } => sayings.begin(root, entries, &record),
-                other => sayings.add(record.run, other),
+                Preview::ModelStarted { .. } => partial_answers.begin(root, entries, &record),
+                other => partial_answers.add(record.run, other),
             }
         }
         if self.any() {
@@ -177,37 +177,37 @@ impl Observers {
 
     /// Keeps a piece of a model's answer; `false` where somebody watches, who must see it at once.
     pub(crate) fn say_unseen(&self, run: RunId, preview: &Preview) -> bool {
-        let mut sayings = self.0.sayings.lock();
+        let mut partial_answers = self.0.partial_answers.lock();
         let is_unseen = !self.any();
         if is_unseen {
-            sayings.add(run, preview);
+            partial_answers.add(run, preview);
         }
         is_unseen
     }
 
     /// A model's answer is whole, or there is none.
     pub(crate) fn said(&self, run: RunId, operation: OperationId) {
-        self.0.sayings.lock().end(run, operation);
+        self.0.partial_answers.lock().end(run, operation);
     }
 
     /// Nobody waits for a model's answer any more.
     pub(crate) fn answer_dropped(&self, run: RunId, operation: OperationId) {
-        self.0.sayings.lock().drop_answer(run, operation);
+        self.0.partial_answers.lock().drop_answer(run, operation);
     }
 
     /// The text of an answer that the run's model has not ended.
     pub(crate) fn saying(&self, run: RunId) -> Option<String> {
-        self.0.sayings.lock().text(run)
+        self.0.partial_answers.lock().text(run)
     }
 
     /// Forgets what models said in a run.
     pub(crate) fn forget(&self, run: RunId) {
-        self.0.sayings.lock().forget(run);
+        self.0.partial_answers.lock().forget(run);
     }
 
     /// Forgets what models said in the runs of a tree.
     pub(crate) fn forget_tree(&self, root: RunId) {
-        self.0.sayings.lock().forget_tree(root);
+        self.0.partial_answers.lock().forget_tree(root);
     }
 
     /// Shows a preview of another process. Observers that ask on behalf of another process get none, so that none goes in a

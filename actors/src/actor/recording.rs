@@ -16,7 +16,7 @@ use crate::{
 /// # Errors
 /// [`SystemError::UnknownRun`], and what the store fails with.
 pub async fn recording(store: &StoreHandle, run: RunId) -> Result<Recording, SystemError> {
-    let row = row_of(store, run).await?;
+    let row = read_row(store, run).await?;
     let mut recording = Recording::new(row.root);
     recording.lines = tree(store, row.root).await?;
     let root = if row.root == run {
@@ -84,7 +84,7 @@ impl RecordedText {
     /// # Errors
     /// As [`recording`].
     pub async fn of(store: &StoreHandle, run: RunId) -> Result<Self, SystemError> {
-        let row = row_of(store, run).await?;
+        let row = read_row(store, run).await?;
         let root = match row.root == run {
             true => Some(row.clone()),
             false => store.run(row.root).await?,
@@ -165,7 +165,7 @@ impl RecordedText {
 
 /// The row of a run in the index. The error tells a deleted run from one that never existed, as
 /// long as the store knows the deletion.
-pub(crate) async fn row_of(store: &StoreHandle, run: RunId) -> Result<RunRow, SystemError> {
+pub(crate) async fn read_row(store: &StoreHandle, run: RunId) -> Result<RunRow, SystemError> {
     if let Some(row) = store.run(run).await? {
         return Ok(row);
     }

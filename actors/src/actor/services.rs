@@ -60,7 +60,7 @@ impl StateLocks {
 #[derive(Clone)]
 pub(crate) struct Services {
     pub(crate) store: StoreHandle,
-    pub(crate) journal: GroupCommit,
+    pub(crate) committer: GroupCommit,
     pub(crate) gateways: Arc<RwLock<Gateways>>,
     pub(crate) executor: Arc<ToolExecutor>,
     pub(crate) state: Arc<StateCache>,
@@ -134,7 +134,7 @@ impl Surroundings for Services {
 
 impl Ports for Services {
     fn commit(&self, batch: Batch, on_committed: OnCommitted) {
-        self.journal.commit(batch, on_committed);
+        self.committer.commit(batch, on_committed);
     }
 
     fn model(&self, call: Arc<ModelCall>, before: Option<Retry>) -> Carried<ModelAnswer> {

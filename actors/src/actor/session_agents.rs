@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 
 use super::{
     SystemError,
-    agent::Agent,
+    agent::AgentActor,
     agent_command::AgentCommand,
     shared::Shared,
     supervised_ref::SupervisedRef,
@@ -119,7 +119,7 @@ impl Shared {
             let is_next = lives.swap(true, Ordering::AcqRel);
             let (slot, shared, session) = (slot.clone(), shared.clone(), session.clone());
             async move {
-                let spawned = ActorRuntime::spawn_linked(None, Agent, arguments, supervisor);
+                let spawned = ActorRuntime::spawn_linked(None, AgentActor, arguments, supervisor);
                 let (agent, task) = spawned.await?;
                 slot.set(agent.clone());
                 if is_next {

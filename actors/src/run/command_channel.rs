@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::{
     command::{ChildReport, Command},
-    waiting_words::WaitingWords,
+    steering_inbox::SteeringInbox,
 };
 use crate::vocabulary::RunId;
 
@@ -35,7 +35,7 @@ struct OfRun {
     /// The number of entries before the output of the operation that began last.
     written: AtomicU64,
     /// The words of people to the run.
-    words: Arc<WaitingWords>,
+    words: Arc<SteeringInbox>,
 }
 
 /// Counts of the commands to the runs of one tree. The root falls asleep together with all of them,
@@ -81,7 +81,7 @@ impl RunSender {
     }
 
     /// The words of people to the run that wait to be heard.
-    pub(crate) fn words(&self) -> &Arc<WaitingWords> {
+    pub(crate) fn words(&self) -> &Arc<SteeringInbox> {
         &self.run.words
     }
 
@@ -189,7 +189,7 @@ impl ParentSender {
     }
 
     /// The words of people to the parent, if the child hears them.
-    pub(crate) fn words(&self) -> Option<Arc<WaitingWords>> {
+    pub(crate) fn words(&self) -> Option<Arc<SteeringInbox>> {
         self.hears.then(|| self.parent.lock().words().clone())
     }
 

@@ -15,11 +15,11 @@ use super::{
     Code, Ports, Recorded, RunSender, Tries,
     calls::NotesLoss,
     delegated::{InBackground, MadeAgent},
-    heard_words::Words,
     leg_start::LegStart,
     operation::{Delivery, Operation, erase},
     recorded_note::Versions,
     run_machine::{RunMachine, Stage},
+    steering::Steering,
     takeover,
     temp::Temp,
 };
@@ -90,7 +90,7 @@ pub(crate) struct Books {
     /// The record of the leg, and the requests of its function.
     pub(crate) machine: RunMachine,
     /// The words of people to the run, on their way to the function.
-    pub(crate) words: Words,
+    pub(crate) words: Steering,
     /// Messages of people that the run's loops have heard: in earlier legs, and in this one.
     pub(crate) heard: [Vec<Arc<Message>>; 2],
     /// The records to be made with the ends of calls.
@@ -152,9 +152,9 @@ impl Leg {
         let conversation = takeover::seen(&whole, &agent.spec);
         let books = Books {
             machine: before.next_leg(at.number, recorded),
-            words: Words {
+            words: Steering {
                 recorded: std::mem::take(&mut recorded.words),
-                ..Words::default()
+                ..Steering::default()
             },
             heard,
             lanes: 1,

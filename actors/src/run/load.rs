@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use super::{
     call_identity::CallIdentity,
-    heard_words::HeardAt,
     ledger::{Allowance, Ledger},
     leg_start::LegStart,
     recorded_call::{Record, RecordedCall},
     recorded_change::recorded_change_of,
     recorded_note::{RecordedNote, Versions},
     recorded_result::is_error,
+    steering::HeardAt,
     temp::Temp,
 };
 use crate::{

@@ -1,7 +1,7 @@
 //! One run: the context through which an agent's function acts, the operations, the delivery
 //! of their results, and replay.
 //!
-//! Architecture invariant: a run knows no actor and no store. It asks the world through
+//! Architecture invariant: a run knows no actor. It asks the world, the store too, through
 //! `Ports`, for code by its name through `Code`, and is told things through its channel of commands, `RunCommands`.
 
 mod behavior;
@@ -21,7 +21,7 @@ mod function;
 mod future_set;
 mod gate;
 mod handover;
-mod heard_words;
+mod hearing;
 mod journal;
 mod ledger;
 mod leg;
@@ -40,15 +40,15 @@ mod recorded_change;
 mod recorded_note;
 mod recorded_result;
 mod recording;
+mod recovered_conversation;
 mod replay;
 mod run_machine;
-mod spoken;
+mod steering;
+mod steering_inbox;
 mod steps;
 mod takeover;
 mod task;
 mod temp;
-mod waiting_words;
-mod words;
 
 pub use behavior::{Behavior, BehaviorHandle};
 pub use call_identity::{InputDigest, OperationInput};
@@ -86,7 +86,7 @@ pub(crate) use replay::rehearse;
 pub use replay::{Divergence, Drift, Replay, RunReplay};
 pub use run_machine::answers;
 pub(crate) use run_machine::unfit;
-pub(crate) use task::{Incarnation, Loaded, RunExit, RunTask, SessionTail, row_of};
+pub(crate) use task::{Incarnation, Loaded, RunExit, RunTask, SessionTail, first_row};
 
 pub(crate) use fork::{ChangedByTree, Copies, ForkTarget, ForkedRun, KeyHistory, fork};
 pub(crate) use leg::Leg;

@@ -223,7 +223,7 @@ impl From<LegEnd> for RunExit {
 /// its own, whose first entry is added.
 pub(crate) fn first_entries(run: RunId, start: &Arc<RunStart>, version: u32) -> Vec<Append> {
     let line = Line::later(start.at, start.clone());
-    let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(row_of(run, start, version))];
+    let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(first_row(run, start, version))];
     if let Some(session) = &start.session {
         let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
         let line = Line::later(start.at, Entry::TurnStarted(Box::new(turn)));
@@ -234,7 +234,7 @@ pub(crate) fn first_entries(run: RunId, start: &Arc<RunStart>, version: u32) -> 
 }
 
 /// The row of a run that begins now, carried by this version of its team's code.
-pub(crate) fn row_of(run: RunId, start: &RunStart, version: u32) -> RunRow {
+pub(crate) fn first_row(run: RunId, start: &RunStart, version: u32) -> RunRow {
     // A run that outlives its parent is a root and has no parent in the index.
     let below = start.parent.filter(|_| !start.when_parent_ends.outlives());
     let mut title = start.input.content();

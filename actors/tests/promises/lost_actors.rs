@@ -93,10 +93,10 @@ pub(crate) async fn kill(system: &System, victim: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
     let victims = [
-        "journal",
+        "committer",
         "tools",
         "model default",
-        "timer_service",
+        "wake_service",
         "teams",
         "session",
         "run",
@@ -150,7 +150,7 @@ async fn killing_any_actor_at_any_moment_does_not_keep_the_run_from_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_said_while_its_actor_dies_is_one_run() {
-    for victim in ["journal", "teams", "session"] {
+    for victim in ["committer", "teams", "session"] {
         for order in 0..3 {
             let stage = Stage::new();
             let system = stage.start_with(busy(&stage), always()).await;
@@ -187,7 +187,7 @@ async fn a_sleeping_run_is_woken_although_the_attendant_died_in_between() {
     let system = stage.start(agent).await;
     let run = ask(&system, "busy", "go").await;
     pause(100_000).await;
-    find(&system, "timer_service").await.unwrap().kill();
+    find(&system, "wake_service").await.unwrap().kill();
     assert_eq!(text(&run).await, "awake");
 }
 

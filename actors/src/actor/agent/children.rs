@@ -13,7 +13,7 @@ use crate::{
         supervisor::{Backoff, Intensity},
     },
     contract::{RunRow, StoreError},
-    run::{ChildReport, ChildStart, Command, Loaded, row_of},
+    run::{ChildReport, ChildStart, Command, Loaded, first_row},
     vocabulary::{AgentError, RunId},
 };
 
@@ -134,7 +134,7 @@ impl AgentState {
         }
         let version = self.shared.version_of(&child.start.team);
         let loaded = Loaded::fresh(
-            row_of(run, &child.start, version).into(),
+            first_row(run, &child.start, version).into(),
             child.start.clone(),
             child.pinned.clone(),
         );

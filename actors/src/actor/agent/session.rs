@@ -19,7 +19,7 @@ use crate::{
     },
     contract::{Append, Batch, Line, StoreError},
     definition::WhileBusy,
-    run::{Loaded, OnCommitted, Ports, row_of},
+    run::{Loaded, OnCommitted, Ports, first_row},
     session::{SessionFold, Turn, TurnDecision, checkpoint_is_due, encode_checkpoint},
     vocabulary::{
         AgentError, Entry, JournalId, RunId, RunStart, SessionId, SessionTurn, Timestamp, TurnEnd,
@@ -266,7 +266,7 @@ impl AgentState {
         said.owner = turn
             .owner
             .filter(|_| fold.entries == 0 || fold.owner.is_some());
-        let row = Arc::new(row_of(run, &start, team.pinned.team.version));
+        let row = Arc::new(first_row(run, &start, team.pinned.team.version));
         let turn_started = Line::later(now, Entry::TurnStarted(Box::new(said.clone())));
         let run_started = Line::later(now, start.clone());
         let journal = JournalId::Session(SessionId::clone(id));

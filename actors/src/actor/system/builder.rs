@@ -194,7 +194,7 @@ impl SystemBuilder {
         }
         let executor = ToolExecutor::new(limits.executor, entropy.clone(), previewer.clone());
         let services = Services {
-            journal: GroupCommit::new(store.clone()),
+            committer: GroupCommit::new(store.clone()),
             state: Arc::new(StateCache::new(store.clone())),
             store,
             gateways: Arc::new(RwLock::new(gateways)),

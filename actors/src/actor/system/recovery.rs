@@ -17,7 +17,7 @@ use crate::{
         agent_command::{AgentCommand, Place},
         launch::recover_together,
         poll_interval::AGAIN,
-        recording::row_of,
+        recording::read_row,
         shared::Shared,
     },
     contract::{ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError},
@@ -324,7 +324,7 @@ impl System {
     /// [`SystemError::UnknownTeam`].
     pub async fn resume(&self, run: RunId, take_over: bool) -> Result<Run, SystemError> {
         self.check_run(run, Use::Carry).await?;
-        let row = row_of(&self.0.services.store, run).await?;
+        let row = read_row(&self.0.services.store, run).await?;
         let Some(root) = self.0.open_root_of(row).await? else {
             return Ok(self.run(run));
         };
@@ -348,7 +348,7 @@ impl System {
 
     /// Whether the tree of a run has not ended.
     pub(crate) async fn is_open(&self, run: RunId) -> Result<bool, SystemError> {
-        let row = row_of(&self.0.services.store, run).await?;
+        let row = read_row(&self.0.services.store, run).await?;
         Ok(self.0.open_root_of(row).await?.is_some())
     }
 

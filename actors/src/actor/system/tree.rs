@@ -12,14 +12,14 @@ use super::{
 };
 use crate::actor::{
     call_table::{CallKeeper, CallTable},
-    group_commit::GroupCommitActor,
+    group_commit::CommitterActor,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
     shared::{Shared, TimerRequest},
     supervised_ref::slotted,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
-    timer_service::{TimerBook, attend},
+    wake_service::{TimerBook, attend},
 };
 use crate::contract::BoxFuture;
 
@@ -85,20 +85,20 @@ impl Shared {
                 Duration::from_secs(1),
             ));
         let services = &self.services;
-        let journal = slotted("journal", services.journal.actor(), || {
-            (GroupCommitActor, ())
+        let committer = slotted("committer", services.committer.actor(), || {
+            (CommitterActor, ())
         });
         let executor = &services.executor;
         let bound = executor.options.kept_results;
         let tools = keeper("tools", &executor.calls, bound);
-        let mut children = vec![journal, tools];
+        let mut children = vec![committer, tools];
         let gateways = services.gateways.read();
         let named = gateways.named.iter();
         children.extend(named.map(|(name, gateway)| answers_of(name, gateway)));
         drop(gateways);
         children.push(self.clone().teams());
         let book = Arc::new(tokio::sync::Mutex::new(TimerBook::new(requests)));
-        children.push(background("timer_service", &self, move |shared| {
+        children.push(background("wake_service", &self, move |shared| {
             let book = book.clone();
             async move { attend(&shared, &mut *book.lock().await).await }
         }));

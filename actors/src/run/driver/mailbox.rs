@@ -13,7 +13,7 @@ use crate::{
         leg::Leg,
         operations::{CallTool, cut_short, outlasts_journal},
         run_machine::Action,
-        waiting_words::Said,
+        steering_inbox::Said,
     },
     vocabulary::{Entry, ErrorKind, Family, JournalId, OperationError, OperationId, StopReason},
 };

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     answered::Answered,
     approval::{AllowedCall, ApprovalProgress},
-    toolset::CallPath,
+    call_path::CallPath,
 };
 use crate::{
     run::{

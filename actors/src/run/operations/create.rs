@@ -12,8 +12,8 @@ use serde_json::Value;
 use super::{
     Assignee, Delegated,
     answered::{Answered, CallEnd, ready},
+    call_path::told,
     fitting::fits,
-    toolset::told,
 };
 use crate::{
     definition::CREATE_AGENT,

@@ -11,6 +11,7 @@ mod assignee;
 
 mod batch;
 mod budget;
+mod call_path;
 mod callers_tool;
 pub(crate) mod changes;
 mod child;
@@ -27,7 +28,6 @@ mod state;
 mod step;
 mod time;
 mod tool;
-mod toolset;
 mod topic;
 
 pub use artifact::Artifacts;

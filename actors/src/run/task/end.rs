@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Carrier, Rested, RunExit, note, row_of};
+use super::{Carrier, Rested, RunExit, first_row, note};
 use crate::{
     contract::{Append, AsText, Batch, Claim, Line, RunStatus, StoreError, StoredLine},
     run::{
         ChildReport, ChildResult, Command, ParentSender, Returned,
         leg::Leg,
-        spoken::{close_with, made, spoken},
+        recovered_conversation::{close_with, made, spoken},
     },
     vocabulary::{
         AgentError, Answer, Entry, JournalId, Message, OperationId, Outcome, RunEnd, RunStart,
@@ -193,7 +193,7 @@ impl Carrier {
             start.root = next;
         }
         let here = &self.driver.journal.row;
-        let mut row = row_of(next, &start, here.version);
+        let mut row = first_row(next, &start, here.version);
         // The fork of a child has a session that its recorded start does not name.
         row.session.clone_from(&here.session);
         row.first = Some(here.begun_as());

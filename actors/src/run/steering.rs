@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::waiting_words::{Said, WaitingWords};
+use super::steering_inbox::{Said, SteeringInbox};
 use crate::vocabulary::Message;
 
 /// The words to the function, by the lane that heard them and the place among those at which the
@@ -11,7 +11,7 @@ pub(crate) type HeardAt = BTreeMap<(u32, u32), Vec<Message>>;
 
 /// The words of people to a leg's run.
 #[derive(Default)]
-pub(crate) struct Words {
+pub(crate) struct Steering {
     /// Messages that the function has just got. The commit that records them strikes them off the
     /// mailbox.
     pub(super) taken: Vec<Said>,
@@ -25,7 +25,7 @@ pub(crate) struct Words {
     pub(super) deaf: BTreeSet<u32>,
 }
 
-impl Words {
+impl Steering {
     /// Takes the messages that came with answers which the function dropped unread, for a lane that hears.
     pub(super) fn take_unheard(&mut self, lane: u32) -> Vec<Message> {
         match self.deaf.contains(&lane) {
@@ -34,7 +34,7 @@ impl Words {
         }
     }
 
-    pub(super) fn take(&mut self, waiting: &WaitingWords) -> Vec<Message> {
+    pub(super) fn take(&mut self, waiting: &SteeringInbox) -> Vec<Message> {
         let said = waiting.take();
         let messages = said.iter().map(|said| said.message.clone()).collect();
         self.taken.extend(said);

@@ -23,18 +23,18 @@ pub(crate) struct Said {
 
 /// The words to a run that nobody has heard. All that waits here is in a mailbox too, so nothing is lost with it.
 #[derive(Debug, Default)]
-pub(crate) struct WaitingWords(Mutex<State>);
+pub(crate) struct SteeringInbox(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     own: Vec<Said>,
     /// The words to the run above, where this one works instead of it.
-    above: Option<Arc<WaitingWords>>,
+    above: Option<Arc<SteeringInbox>>,
     /// The items of words to the run above that this run, or one below it, has heard.
     heard: BTreeSet<String>,
 }
 
-impl WaitingWords {
+impl SteeringInbox {
     /// From here on the run hears what is said to the run above as well, but for these items, which it has heard.
     pub(crate) fn hear_above(&self, above: Arc<Self>, heard: &[String]) {
         let mut state = self.0.lock();
@@ -121,8 +121,8 @@ mod tests {
         }
     }
 
-    fn below(above: &Arc<WaitingWords>) -> Arc<WaitingWords> {
-        let words = Arc::<WaitingWords>::default();
+    fn below(above: &Arc<SteeringInbox>) -> Arc<SteeringInbox> {
+        let words = Arc::<SteeringInbox>::default();
         words.hear_above(above.clone(), &[]);
         words
     }
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn each_run_below_hears_once_what_is_said_above_in_the_order_of_time() {
-        let root = Arc::<WaitingWords>::default();
+        let root = Arc::<SteeringInbox>::default();
         let (first, inner) = (below(&root), below(&root));
         let leaf = below(&inner);
         root.add(vec![said("a", 1), said("c", 3)]);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn what_a_run_below_has_heard_is_hidden_from_those_that_come_later() {
-        let root = Arc::<WaitingWords>::default();
+        let root = Arc::<SteeringInbox>::default();
         let inner = below(&root);
         let leaf = below(&inner);
         root.add(vec![said("a", 1), said("b", 2)]);
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_heard_again() {
-        let root = Arc::<WaitingWords>::default();
+        let root = Arc::<SteeringInbox>::default();
         let leaf = below(&root);
         root.add(vec![said("a", 1)]);
         leaf.add(vec![said("b", 2)]);

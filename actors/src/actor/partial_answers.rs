@@ -6,11 +6,11 @@ use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId};
 
 /// The answers that models of this process are giving, as far as they were streamed.
 #[derive(Debug, Default)]
-pub(super) struct Sayings(BTreeMap<RunId, Vec<Saying>>);
+pub(super) struct PartialAnswers(BTreeMap<RunId, Vec<PartialAnswer>>);
 
 /// An answer in the making.
 #[derive(Debug)]
-struct Saying {
+struct PartialAnswer {
     root: RunId,
     operation: OperationId,
     attempt: u32,
@@ -23,7 +23,7 @@ struct Saying {
     is_dropped: bool,
 }
 
-impl Sayings {
+impl PartialAnswers {
     /// An attempt begins, and the text of an earlier one is void.
     pub(super) fn begin(&mut self, root: RunId, entries: u64, began: &EventRecord) {
         let Event::Preview(Preview::ModelStarted {
@@ -32,9 +32,9 @@ impl Sayings {
         else {
             return;
         };
-        let sayings = self.0.entry(began.run).or_default();
-        sayings.retain(|saying| saying.operation != *operation && !saying.is_dropped);
-        sayings.push(Saying {
+        let partial_answers = self.0.entry(began.run).or_default();
+        partial_answers.retain(|saying| saying.operation != *operation && !saying.is_dropped);
+        partial_answers.push(PartialAnswer {
             root,
             operation: *operation,
             attempt: *attempt,
@@ -58,8 +58,9 @@ impl Sayings {
             } => ((*operation, *attempt), None),
             _ => return,
         };
-        let mut sayings = self.0.get_mut(&run).into_iter().flatten();
-        let Some(saying) = sayings.find(|saying| (saying.operation, saying.attempt) == of) else {
+        let mut partial_answers = self.0.get_mut(&run).into_iter().flatten();
+        let Some(saying) = partial_answers.find(|saying| (saying.operation, saying.attempt) == of)
+        else {
             return;
         };
         match more {
@@ -70,9 +71,9 @@ impl Sayings {
 
     /// The answer is whole, or there is none.
     pub(super) fn end(&mut self, run: RunId, operation: OperationId) {
-        if let Some(sayings) = self.0.get_mut(&run) {
-            sayings.retain(|saying| saying.operation != operation);
-            if sayings.is_empty() {
+        if let Some(partial_answers) = self.0.get_mut(&run) {
+            partial_answers.retain(|saying| saying.operation != operation);
+            if partial_answers.is_empty() {
                 self.0.remove(&run);
             }
         }
@@ -80,8 +81,8 @@ impl Sayings {
 
     /// Nobody waits for the answer any more. The text is kept for a run that ends by that.
     pub(super) fn drop_answer(&mut self, run: RunId, operation: OperationId) {
-        let mut sayings = self.0.get_mut(&run).into_iter().flatten();
-        if let Some(saying) = sayings.find(|saying| saying.operation == operation) {
+        let mut partial_answers = self.0.get_mut(&run).into_iter().flatten();
+        if let Some(saying) = partial_answers.find(|saying| saying.operation == operation) {
             saying.is_dropped = true;
         }
     }
@@ -92,13 +93,13 @@ impl Sayings {
 
     pub(super) fn forget_tree(&mut self, root: RunId) {
         self.0
-            .retain(|_, sayings| sayings.iter().all(|saying| saying.root != root));
+            .retain(|_, partial_answers| partial_answers.iter().all(|saying| saying.root != root));
     }
 
     /// The text that the run's model said last and has not ended.
     pub(super) fn text(&self, run: RunId) -> Option<String> {
-        let sayings = self.0.get(&run)?.iter().rev();
-        let mut texts = sayings.map(|saying| &saying.text);
+        let partial_answers = self.0.get(&run)?.iter().rev();
+        let mut texts = partial_answers.map(|saying| &saying.text);
         texts.find(|text| !text.trim().is_empty()).cloned()
     }
 
