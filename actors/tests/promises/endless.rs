@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{DynStore as _, ItemBody, MailboxItem},
     run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
     testing::{CrashOptions, Fault, FaultyStore, Harm, Scenario, Strike, crash_everywhere},
-    vocabulary::{AgentError, Effect, Entry, Outcome, ParentPolicy, Resource, Timestamp},
+    vocabulary::{AgentError, Effect, Entry, Outcome, ParentPolicy, Resource},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::stage::{SlowStore, Stage, ask, pause, silent, text};
 
@@ -71,27 +69,6 @@ async fn again(system: &ghostlight_actors::actor::System) -> ghostlight_actors::
     let run = ask(system, "a", "7").await;
     run.tell(&Tick(0)).await.unwrap();
     run
-}
-
-/// It stood in the mailbox of whichever journal was the last, and was moved on when that journal was closed.
-#[tokio::test(start_paused = true)]
-async fn what_an_older_program_left_in_a_closed_journals_mailbox_is_received_after_the_next_start()
-{
-    let mut stage = Stage::new();
-    let system = stage.start(counter()).await;
-    let run = ask(&system, "a", "0").await;
-    for tick in [1, 2] {
-        run.tell(&Tick(tick)).await.unwrap();
-        pause(100).await;
-    }
-    stage.crash(&system).await;
-    let (name, value) = ("tick".to_owned(), json!(0));
-    let item = MailboxItem::new("0", Timestamp(0), ItemBody::Message { name, value });
-    let closed = run.id().next();
-    stage.store.post(closed.into(), item).await.unwrap();
-    let system = stage.start(counter()).await;
-    assert_eq!(text(&system.run(run.id())).await, "3");
-    assert_eq!(stage.store.mailbox(closed.into()).await.unwrap(), []);
 }
 
 #[tokio::test(start_paused = true)]
