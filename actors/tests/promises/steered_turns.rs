@@ -213,6 +213,7 @@ async fn the_answer_to_a_turn_comes_although_its_sessions_process_dies() {
             store.crashed().await;
             owner.supervisor().unwrap().actor().kill();
             disk.crash();
+            beside.recover().await.unwrap();
         };
         let session = beside.session("worker", "s");
         let turn = Turn::text("two").id("2");
@@ -299,7 +300,8 @@ async fn each_turn_is_answered_by_its_run_whichever_call_of_the_store_fails() {
         for (text, _) in acknowledged {
             let is_it = |said: &&Arc<Message>| said.role == Role::User && said.content() == text;
             let times = messages.iter().filter(is_it).count();
-            assert_eq!(times, 1, "{text} in {messages:?}, {what}");
+            assert!(times <= 1, "{text} in {messages:?}, {what}");
+            assert!(fold.turns.contains_key(text), "{text} is lost, {what}");
         }
         if store.calls() < fault.call {
             assert!(fault.call > 20, "{what}");
