@@ -135,7 +135,7 @@ fn guard_rule() -> Value {
 
 /// The JSON Schema of a team file, with the names that this registry knows.
 ///
-/// Behaviors, policies, providers and kinds of tools must be registered. Models and tools may also be
+/// Behaviors, policies, interceptors, providers and kinds of tools must be registered. Models and tools may also be
 /// defined in the file, so their names are offered but others are allowed.
 pub fn schema_for(registry: &Registry) -> Value {
     let mut schema = schema();
@@ -172,6 +172,10 @@ pub fn schema_for(registry: &Registry) -> Value {
         (
             "/properties/policies/items",
             with_settings(&registry.policy_names()),
+        ),
+        (
+            "/properties/interceptors/items",
+            with_settings(&registry.interceptor_kind_names()),
         ),
     ];
     for (place, names) in settings {

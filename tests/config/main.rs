@@ -579,10 +579,15 @@ fn policies_are_named_with_their_settings_and_faults_have_their_place() {
     let known = schema.pointer("/$defs/AgentSpec/properties/policies/items/anyOf/0/enum");
     let known = known.unwrap().as_array().unwrap();
     assert!(known.contains(&json!("verification")), "{known:?}");
-    let fits = |policies: serde_json::Value| {
-        let team = json!({"agent": {"name": "a", "policies": policies}});
+    let fits = |policies: serde_json::Value, interceptors: serde_json::Value| {
+        let agent = json!({"name": "a", "policies": policies});
+        let team = json!({"agent": agent, "interceptors": interceptors});
         jsonschema::is_valid(&schema, &team)
     };
-    assert!(fits(json!(["todos", {"name": "recovery", "max_tries": 2}])));
-    assert!(!fits(json!(["nothing"])));
+    let policies = json!(["todos", {"name": "recovery", "max_tries": 2}]);
+    let interceptors = json!(["logging", {"name": "retry", "attempts": 3, "tools": ["search"]}]);
+    assert!(fits(policies.clone(), interceptors.clone()));
+    assert!(!fits(json!(["nothing"]), interceptors));
+    assert!(!fits(policies.clone(), json!(["nothing"])));
+    assert!(!fits(policies, json!([{"name": "nothing"}])));
 }
