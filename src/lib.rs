@@ -262,6 +262,8 @@ mod guide {
     struct ToolsAndEffects;
     #[doc = include_str!("../docs/guide/teams.md")]
     struct Teams;
+    #[doc = include_str!("../docs/guide/team-files.md")]
+    struct TeamFiles;
     #[cfg(feature = "mcp")]
     #[doc = include_str!("../docs/guide/mcp.md")]
     struct Mcp;

@@ -4,6 +4,7 @@
 
 mod context;
 mod faults;
+mod page;
 mod prices;
 mod schedules;
 #[cfg(feature = "server")]

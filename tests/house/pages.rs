@@ -107,10 +107,11 @@ fn every_example_and_every_team_file_is_in_its_table() {
         &examples,
         "docs/examples.md has a row for each example, but for:",
     );
-    let teams = unlisted(root(), "examples/teams", ".yaml", &page("docs/command.md"));
+    let page = page("docs/guide/team-files.md");
+    let teams = unlisted(root(), "examples/teams", ".yaml", &page);
     crate::assert_none(
         &teams,
-        "docs/command.md has a row for each team file, but for:",
+        "team-files.md has a row for each team file, but for:",
     );
 }
 
