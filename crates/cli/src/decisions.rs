@@ -35,7 +35,12 @@ pub(super) fn in_words(name: &str, data: &Value) -> Option<(Tone, String)> {
         "call_held_back" => {
             let (policy, tool) = (policy()?, text("tool")?);
             let reason = text("reason")?;
-            (Tone::Alarm, format!("{policy} holds {tool} back: {reason}"))
+            // A tool that a policy brings along is answered by it, also when it fails.
+            let text = match text("status") {
+                Some("error") => format!("{policy}: {tool} failed: {reason}"),
+                _ => format!("{policy} holds {tool} back: {reason}"),
+            };
+            (Tone::Alarm, text)
         }
         "result_replaced" => {
             let (policy, tool) = (policy()?, text("tool")?);
@@ -113,6 +118,11 @@ mod tests {
                 "call_held_back",
                 json!({"policy": "planning", "call": "1", "tool": "search", "status": "blocked", "reason": "reflect first"}),
                 "the policy planning holds search back: reflect first",
+            ),
+            (
+                "call_held_back",
+                json!({"policy": "memory", "call": "1", "tool": "memory", "status": "error", "reason": "no such item"}),
+                "the policy memory: memory failed: no such item",
             ),
             (
                 "result_replaced",
