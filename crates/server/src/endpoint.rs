@@ -91,7 +91,10 @@ impl Endpoints {
 
     /// Sets the type of the last endpoint's query.
     pub(crate) fn asks<T: JsonSchema>(mut self) -> Self {
-        let schema = schemars::schema_for!(T);
+        // A parameter stands alone, so its schema refers to no other.
+        let settings =
+            SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        let schema = settings.into_generator().into_root_schema_for::<T>();
         if let Some(last) = self.list.last_mut() {
             last.query = Some(schema);
         }
@@ -182,7 +185,14 @@ impl Endpoint {
         if let Some(answer) = &self.answer {
             good["content"] = json(answer);
         }
-        let bad = json!({ "application/problem+json": { "schema": problem } });
+        let mut bad = json!({ "application/problem+json": { "schema": problem } });
+        // What these refuse themselves has the form of their protocols.
+        if ["/a2a", "/v1/"]
+            .iter()
+            .any(|protocol| self.path.starts_with(protocol))
+        {
+            bad["application/json"] = json!({});
+        }
         let mut operation = json!({
             "summary": self.summary,
             "parameters": parameters,

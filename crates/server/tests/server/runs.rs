@@ -385,6 +385,22 @@ async fn the_document_of_the_interface_has_every_endpoint_and_is_made_of_the_cod
     let name = text_at(&document, body);
     let schema = &document.pointer(&name[1..]).unwrap()["properties"];
     assert!(schema.get("dry_run").is_some(), "{schema}");
+    let text = document.to_string();
+    for found in text.split(r##""$ref":"#"##).skip(1) {
+        let place = found.split('"').next().unwrap();
+        assert!(document.pointer(place).is_some(), "nothing is at {place}");
+    }
+    let errors = |path: &str| &document["paths"][path]["post"]["responses"]["default"]["content"];
+    let client = &desk.client;
+    for path in ["/v1/chat/completions", "/api/v1/quotas/reset"] {
+        let form = client
+            .post(path, json!({ "model": 1 }))
+            .await
+            .is(400)
+            .headers["content-type"]
+            .clone();
+        assert!(errors(path).get(&form).is_some(), "{path}: {form}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
