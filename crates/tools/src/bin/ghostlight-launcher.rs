@@ -3,5 +3,9 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ghostlight_tools::launcher::run().unwrap_or(ExitCode::FAILURE)
+    #[cfg(unix)]
+    if let Some(code) = ghostlight_tools::launcher::run() {
+        return code;
+    }
+    ExitCode::FAILURE
 }
