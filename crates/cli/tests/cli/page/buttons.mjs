@@ -316,7 +316,7 @@ async function layout(page, run) {
       }
       if (view === "home") await page.locator(".home .question").first().waitFor();
       if (view === "memory") await page.locator(".memories li").first().waitFor();
-      if (view === "system") await page.getByText("timer_service").waitFor();
+      if (view === "system") await page.getByText("wake_service").waitFor();
       await fits(page, `${view} at ${width}`);
       const boxes = await settled(page, REGIONS[view]);
       // Colours change nothing of where things are.

@@ -34,7 +34,7 @@ scenario(async (page, context) => {
   // The cookie is the browser's: the other tab is in now, and another browser is not.
   await other.goto(`${site}/#/system`);
   await other.reload();
-  await other.getByText("timer_service").waitFor();
+  await other.getByText("wake_service").waitFor();
   const status = (await fetch(`${site}/api/v1/runs`)).status;
   must(status === 401, `a client without the token gets ${status}`);
 });

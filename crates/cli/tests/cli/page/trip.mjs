@@ -153,7 +153,7 @@ scenario(async (page) => {
   // The program itself, dark, and on a small screen.
   await page.keyboard.press("g");
   await page.keyboard.press("s");
-  await page.getByText("timer_service").waitFor();
+  await page.getByText("wake_service").waitFor();
   await picture(page, "system");
   await accessible(page, "system");
   await page.emulateMedia({ colorScheme: "dark" });
