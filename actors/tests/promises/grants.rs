@@ -3,16 +3,15 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    actor::{System, recording},
+    actor::System,
     contract::{Tool, ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
     definition::ApprovalRule,
     run::{
-        Agent, Attempt, Begin, Changes, Operation, OperationContext, Recording, RunContext, Write,
-        operations::covers, replay,
+        Agent, Attempt, Begin, Changes, Operation, OperationContext, RunContext, Write,
+        operations::covers,
     },
     vocabulary::{
-        AgentError, Arguments, CallDigest, Digest, Effect, ErrorKind, Outcome, Scope, ToolCall,
-        ToolDefinition,
+        AgentError, Arguments, Digest, Effect, ErrorKind, Outcome, Scope, ToolCall, ToolDefinition,
     },
 };
 use serde_json::{Value, json};
@@ -166,38 +165,6 @@ async fn a_session_that_is_brought_in_has_approved_nothing() {
     let wanted = json!({ "arguments": { "path": "x" } }).to_string();
     let run = system.session("a", "there").send(wanted).await.unwrap();
     assert_eq!(questions(&run).await.len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_run_of_an_older_version_replays_what_it_remembered_then() {
-    let stage = Stage::new();
-    let system = stage.start(agent(&stage)).await;
-    let run = wants(&system, json!({ "path": "x" })).await;
-    decide(&run, "1", json!({ "approved": true, "remember": true })).await;
-    text(&run).await;
-    let written = recording(system.store(), run.id())
-        .await
-        .unwrap()
-        .to_json_lines();
-    // As it was written then.
-    let (now, then) = ("session/approval:wipe", "session/approval/wipe");
-    assert_eq!(written.matches(now).count(), 2, "a look and an update");
-    let look: fn(&str) -> Digest = |name| Digest::of(name.as_bytes());
-    let update: fn(&str) -> Digest =
-        |name| Digest::of_parts(&[name.as_bytes(), &Digest::of(b"update").0]);
-    let mut old = written.replace(now, then);
-    for digest in [look, update] {
-        let [now, then] = [now, then].map(|name| {
-            let written = serde_json::to_value(CallDigest::from(digest(name))).unwrap();
-            written.as_str().unwrap().to_owned()
-        });
-        assert_eq!(written.matches(&now).count(), 1);
-        old = old.replace(&now, &then);
-    }
-    let old = Recording::from_json_lines(&old).unwrap();
-    let team = agent(&stage).into_team().unwrap();
-    let replayed = replay(&old, &team.registry, None).unwrap();
-    assert!(replayed.is_faithful(), "{replayed}");
 }
 
 /// Writes a value, and then a remembered decision, as an operation from outside of the engine may try to.

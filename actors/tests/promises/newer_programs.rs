@@ -226,7 +226,7 @@ async fn a_newer_programs_run_is_left_alone_and_listed() {
 async fn a_run_from_before_the_first_format_that_is_read_is_left_alone_and_listed() {
     let mut stage = Stage::new();
     let run = left_behind(&mut stage).await;
-    let store = rewritten(&stage.store, with("run_started", "\"format\":5"), None).await;
+    let store = rewritten(&stage.store, with("run_started", "\"format\":9"), None).await;
     let before = image(&store, run).await;
     let system = start(&store, &stage.log).await;
     pause(10_000).await;
@@ -235,29 +235,42 @@ async fn a_run_from_before_the_first_format_that_is_read_is_left_alone_and_liste
         (
             row,
             StoreError::NoLongerRead {
-                found: 5, oldest, ..
+                found: 9, oldest, ..
             },
         ),
     ] = &listed[..]
     else {
         panic!("{listed:?}");
     };
-    assert_eq!((row.run, *oldest), (run, 6));
+    assert_eq!((row.run, *oldest), (run, 10));
     let refused = system.resume(run, true).await.unwrap_err();
     let is_told = matches!(refused, SystemError::Store(StoreError::NoLongerRead { .. }));
     assert!(is_told, "{refused}");
     system.stop().await.unwrap();
     assert_eq!(image(&store, run).await, before);
     assert!(stage.log.effects().is_empty());
-    let text = format!("{{\"recording\":{{\"format\":5,\"root\":\"{run}\",\"session\":null}}}}\n");
+    let text = format!("{{\"recording\":{{\"format\":9,\"root\":\"{run}\",\"session\":null}}}}\n");
     let refused = Recording::from_json_lines(&text).unwrap_err();
     assert!(matches!(
         refused,
         RecordingError::TooOld {
-            found: 5,
-            oldest: 6
+            found: 9,
+            oldest: 10
         }
     ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_from_before_the_first_format_that_is_read_is_left_alone() {
+    let mut stage = Stage::new();
+    left_behind(&mut stage).await;
+    let store = rewritten(&stage.store, with("turn_started", "\"format\":9"), None).await;
+    let system = start(&store, &stage.log).await;
+    let session = system.session("clerk", "s");
+    let refused = session.send(Turn::text("and now?")).await.unwrap_err();
+    let is_told = matches!(refused, SystemError::Store(StoreError::NoLongerRead { .. }));
+    assert!(is_told, "{refused}");
+    system.stop().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

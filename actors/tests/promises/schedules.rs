@@ -7,12 +7,11 @@ use std::{
 
 use ghostlight_actors::{
     actor::{System, SystemError},
-    contract::{Batch, Expected, Journals as _, StateWrite, SystemClock},
+    contract::SystemClock,
     definition::{Missed, Schedule},
     run::{Agent, RunContext, Team},
     vocabulary::{Outcome, Timestamp},
 };
-use serde_json::{json, value::to_raw_value};
 
 use crate::stage::{Stage, pause, silent};
 
@@ -128,31 +127,6 @@ async fn a_schedule_outlasts_its_process_and_missed_times_are_one_turn_or_none()
         assert_eq!(house.minutes(), wanted, "{missed:?}");
         assert_eq!(system.schedules().await.unwrap()[0].schedule.missed, missed);
     }
-}
-
-/// Earlier programs kept the time from one turn to the next in milliseconds.
-#[tokio::test(start_paused = true)]
-async fn a_schedule_that_was_kept_in_milliseconds_goes_on() {
-    let house = House::new();
-    let kept = json!({
-        "schedule": {
-            "name": "pulse", "say": "wake", "session": null, "owner": null, "every_ms": HOUR,
-            "cron": null, "zone": null, "missed": "once",
-        },
-        "since": NOON, "next": NOON + HOUR, "declared": false,
-    });
-    let mut batch = Batch::default();
-    batch.writes.push(StateWrite {
-        scope: "schedules".to_owned(),
-        key: "a/pulse".to_owned(),
-        value: Some(to_raw_value(&kept).unwrap()),
-        expected: Expected::Any,
-    });
-    house.stage.store.commit(vec![batch]).await.unwrap();
-    let system = house.start([]).await;
-    pause(2 * HOUR + 1000).await;
-    assert_eq!(house.minutes(), [60, 120]);
-    assert_eq!(system.schedules().await.unwrap()[0].schedule, hourly());
 }
 
 #[tokio::test(start_paused = true)]
