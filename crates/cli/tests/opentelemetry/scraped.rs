@@ -158,7 +158,7 @@ async fn a_scrape_counts_what_agents_did_by_names_that_their_teams_define() {
     let first = parse(&served.scrape().await);
     assert_eq!(first["ghostlight_live_runs"], 0.0);
     assert_eq!(
-        first["ghostlight_actor_restarts_total{actor=\"journal\"}"],
+        first["ghostlight_actor_restarts_total{actor=\"committer\"}"],
         0.0
     );
 
