@@ -229,9 +229,7 @@ fn measures<'a>(base: &[&'a Cell], other: &[&'a Cell]) -> Vec<(String, Measure<'
         ("cost_micros", |cell| cell.spent.usage.cost_micros),
         ("latency_ms", |cell| cell.latency_ms),
     ];
-    // What nobody consumes is no measure.
-    let is_used = |of: &Spends| base.iter().chain(other).any(|cell| of(cell) > 0);
-    for (name, of) in spent.into_iter().filter(|(_, of)| is_used(of)) {
+    for (name, of) in spent {
         let value: Measure<'_> = Box::new(move |cell| {
             let was_tried = cell.success().is_some() || cell.scores().next().is_some();
             was_tried.then(|| of(cell) as f64)

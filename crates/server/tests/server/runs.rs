@@ -393,12 +393,9 @@ async fn the_document_of_the_interface_has_every_endpoint_and_is_made_of_the_cod
     let errors = |path: &str| &document["paths"][path]["post"]["responses"]["default"]["content"];
     let client = &desk.client;
     for path in ["/v1/chat/completions", "/api/v1/quotas/reset"] {
-        let form = client
-            .post(path, json!({ "model": 1 }))
-            .await
-            .is(400)
-            .headers["content-type"]
-            .clone();
+        let refused = client.post(path, json!({ "model": 1 })).await;
+        assert!((400..500).contains(&refused.status), "{refused:?}");
+        let form = refused.headers["content-type"].clone();
         assert!(errors(path).get(&form).is_some(), "{path}: {form}");
     }
 }
