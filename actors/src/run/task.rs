@@ -19,7 +19,7 @@ use super::{
     leg_start::LegStart,
     load::Recorded,
     operations,
-    replay::panic_message,
+    rehearsal::panic_message,
     run_machine::RunMachine,
 };
 use crate::{
