@@ -1,4 +1,4 @@
-//! The promises of every [`Store`], as checks that anyone can run against an implementation.
+//! The promises of every [`Store`](crate::contract::Store), as checks that anyone can run against an implementation.
 //!
 //! ```
 //! use ghostlight_actors::{
