@@ -1,4 +1,4 @@
-//! What the guide's page on team files promises: it has every key, and what it shows loads.
+//! The promises of the guide's page on team files: it has every key, and the files that it shows load.
 
 use std::fs;
 

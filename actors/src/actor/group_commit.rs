@@ -23,7 +23,7 @@ const FOR_OTHERS: usize = 16;
 /// batches gather, and become durable together. Cloning shares it.
 ///
 /// A caller that comes while no commit is under way begins one itself; a store in memory is done
-/// with it at once. What the store needs time for is left to the committer's actor.
+/// with it at once. The committer's actor waits for a store that needs time.
 #[derive(Clone)]
 pub(crate) struct GroupCommit(Arc<Inner>);
 

@@ -21,7 +21,7 @@ use crate::{
 /// kinds, behaviors, policies and interceptors. Builder and team file fill one; the command takes
 /// the user's own.
 ///
-/// A name belongs to the place that gives it. What an [`Agent`](super::Agent) is given is for it
+/// A name belongs to the place that gives it. Code that an [`Agent`](super::Agent) is given is for it
 /// and the agents below it, what a [`Team`](super::Team) is given for all its agents, and what the
 /// System is given for all its teams; the nearest place wins, and what a team's definition makes
 /// is nearer than what the team is given in code. Two different things under one name in one place
