@@ -186,7 +186,7 @@ impl Endpoint {
             good["content"] = json(answer);
         }
         let mut bad = json!({ "application/problem+json": { "schema": problem } });
-        // What these refuse themselves has the form of their protocols.
+        // Refusals of these endpoints have the form of their protocols.
         if ["/a2a", "/v1/"]
             .iter()
             .any(|protocol| self.path.starts_with(protocol))
