@@ -223,6 +223,10 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
+    fn visit_visibility(&mut self, _: &'ast syn::Visibility) {
+        // It says who may name the item, and names nothing itself.
+    }
+
     fn visit_path(&mut self, path: &'ast syn::Path) {
         if let Some(first) = path.segments.first() {
             self.add(&segments(path), first.ident.span(), false);
@@ -391,7 +395,7 @@ macro_rules! m { () => { $crate::session::{fold, state::State} } }
 
     #[test]
     fn visibilities_and_the_value_self_are_not_mentions() {
-        let text = "pub(crate) struct S; pub(super) fn f() {} impl S { fn g(&self) { h(self) } }";
+        let text = "pub(crate) struct S; pub(super) fn f() {} pub(in crate::run) enum E {} impl S { fn g(&self) { h(self) } }";
         assert_eq!(found("run::scope", text), Vec::<String>::new());
     }
 }
