@@ -85,9 +85,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let own = SupervisorSpec::new(Strategy::OneForOne);
     let oracle = Child::of(ChildSpec::worker("oracle"), || (Oracle, ()));
     let (own, task) = Supervisor::builder(own).child(oracle).start().await?;
-    let oracle = own.find_child("oracle").await?.ok_or("no oracle")?;
+    let oracle = own.child("oracle");
 
-    let member = Agent::from_actor("oracle", oracle.clone().into(), Effect::Read);
+    let member = Agent::from_actor("oracle", oracle.clone(), Effect::Read);
     let team = Agent::from_fn("desk", desk).agent(member).into_team()?;
     let system = System::builder(InMemoryStore::new())
         .team(team)
@@ -118,10 +118,16 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("lives of the function: {}", LIVES.load(Ordering::SeqCst));
 
     let mut changes = own.watch().await?;
-    oracle.kill();
+    oracle.actor().await?.kill();
     runs_again(&mut changes, "oracle").await?;
     println!("\nthe supervisor of one's own, after a kill of the oracle:");
     print(&own.which_children().await?, 0);
+    // The team finds the new oracle, which has counted no question yet.
+    let run = system.session("desk", "bob").send("And how?").await?;
+    run.wait().await?;
+    let (asking, operation, _) = run.questions().await?.remove(0);
+    system.run(asking).answer(operation, json!("no")).await?;
+    println!("{}", run.outcome().await?.text());
 
     system.stop().await?;
     own.stop().await;

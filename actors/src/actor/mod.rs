@@ -59,7 +59,7 @@ pub use fork::Fork;
 pub use handles::{Run, Session};
 pub(crate) use loaded::from_checkpoint;
 pub use loaded::pinned_team;
-pub use member::Delegation;
+pub use member::{Delegation, MemberRef};
 pub use model_gateway::GatewayOptions;
 pub use newer::newer_runs;
 pub use options::SystemOptions;

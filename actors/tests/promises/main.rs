@@ -60,6 +60,7 @@ mod looking_in;
 mod lost_actors;
 mod lost_answers;
 mod mailbox;
+mod members;
 mod memory;
 mod messages;
 mod mixed_batches;

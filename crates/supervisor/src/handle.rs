@@ -144,7 +144,7 @@ impl Supervisor {
         let _ = self.actor().wait(None).await;
     }
 
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         request: impl FnOnce(RpcReplyPort<T>) -> Request,
     ) -> Result<T, ChildError> {

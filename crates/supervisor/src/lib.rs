@@ -59,6 +59,7 @@
 mod actor;
 mod child;
 mod child_life;
+mod child_ref;
 mod exit;
 mod handle;
 pub mod machine;
@@ -67,6 +68,7 @@ mod spec;
 
 pub use actor::SupervisorMessage;
 pub use child::{Child, Ignore, Spawned};
+pub use child_ref::ChildRef;
 pub use exit::{EndReason, Escalation, Exit, RestartDecision, SHUTDOWN};
 pub use handle::{Change, ChildInfo, StartError, Supervisor, SupervisorBuilder};
 pub use machine::{ChildError, ChildState};

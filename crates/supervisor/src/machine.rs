@@ -194,6 +194,9 @@ pub enum ChildError {
         /// Why.
         error: String,
     },
+    /// The child does not run, and is not started again by itself.
+    #[error("the child is stopped; restart it with `restart_child`")]
+    Stopped,
     /// The child returned [`Ignore`](super::Ignore); unless it is temporary, it is kept without an
     /// actor.
     #[error("the child chose not to start")]

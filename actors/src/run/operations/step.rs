@@ -1,5 +1,6 @@
 use std::fmt;
 
+use futures_util::TryFutureExt as _;
 use serde::{Serialize, de::DeserializeOwned};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -10,15 +11,14 @@ use crate::{
 };
 
 /// Begins a side effect in the user's own code.
-fn begin_step<T, E>(
+fn begin_step<T>(
     cx: &OperationContext,
     name: String,
     effect: Effect,
-    future: impl Future<Output = Result<T, E>> + Send + 'static,
+    future: impl Future<Output = Result<T, OperationError>> + Send + 'static,
 ) -> Begin<T>
 where
     T: Serialize + Send + 'static,
-    E: fmt::Display + Send + 'static,
 {
     let once = effect == Effect::Once;
     if cx.start().dry_run && effect != Effect::Read {
@@ -39,11 +39,7 @@ where
         // A task of its own contains a panic. Dropping the handle ends the task.
         let task = AbortOnDropHandle::new(tokio::spawn(future));
         Begin::Ready(match task.await {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(OperationError::new(
-                ErrorKind::Other,
-                format!("{name}: {error}"),
-            )),
+            Ok(result) => result,
             Err(error) if error.is_panic() => {
                 let kind = if once {
                     ErrorKind::InDoubt
@@ -84,6 +80,23 @@ impl RunContext {
         E: fmt::Display + Send + 'static,
     {
         let name = name.into();
+        let failed = name.clone();
+        let future = future.map_err(move |error| {
+            OperationError::new(ErrorKind::Other, format!("{failed}: {error}"))
+        });
+        self.step_with(name, effect, future)
+    }
+
+    /// The same, of a future that says itself what kind its failure is.
+    pub(crate) fn step_with<T>(
+        &self,
+        name: String,
+        effect: Effect,
+        future: impl Future<Output = Result<T, OperationError>> + Send + 'static,
+    ) -> Performing<PlainOperation<T>>
+    where
+        T: Serialize + DeserializeOwned + Send + 'static,
+    {
         let digest = Digest::of(name.as_bytes());
         let begin_name = name.clone();
         self.perform(PlainOperation::new("step", name, digest, move |cx| {

@@ -5,8 +5,8 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use ghostlight_supervisor::{
-    AutoShutdown, Backoff, ChildError, ChildInfo, ChildSpec, ChildState, Exit, RestartDecision,
-    SpecError, StartError, Strategy, Supervisor, SupervisorSpec,
+    AutoShutdown, Backoff, ChildError, ChildInfo, ChildRef, ChildSpec, ChildState, Exit,
+    RestartDecision, SpecError, StartError, Strategy, Supervisor, SupervisorSpec,
 };
 use ractor::Actor;
 use tokio::time::Instant;
@@ -327,4 +327,34 @@ async fn many_ends_at_once_are_understood_on_several_threads() {
         }
         supervisor.stop().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_address_of_a_child_leads_to_the_incarnation_that_runs() {
+    let log = Log::default();
+    let leaf = Probe::new("leaf", &log).child(ChildSpec::worker("leaf"));
+    let below = Supervisor::builder(SupervisorSpec::default()).child(leaf);
+    let children = [below.into_child(ChildSpec::supervisor("below"))];
+    let supervisor = supervise(Strategy::OneForOne, 10, children).await;
+    let address = supervisor.child("below").child("leaf");
+    for killed in [address.clone(), supervisor.child("below")] {
+        let before = address.actor().await.unwrap();
+        killed.actor().await.unwrap().kill();
+        let mut after = address.actor().await.unwrap();
+        while after.get_id() == before.get_id() {
+            // The kill has not reached it yet.
+            tokio::task::yield_now().await;
+            after = address.actor().await.unwrap();
+        }
+    }
+    let error = |address: ChildRef| async move { address.actor().await.unwrap_err() };
+    assert_eq!(error(supervisor.child("other")).await, ChildError::NotFound);
+    assert_eq!(
+        error(address.clone().child("lower")).await,
+        ChildError::NotFound
+    );
+    supervisor.terminate_child("below").await.unwrap();
+    assert_eq!(error(address.clone()).await, ChildError::Stopped);
+    supervisor.stop().await;
+    assert_eq!(error(address).await, ChildError::Ended);
 }
