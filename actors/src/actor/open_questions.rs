@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::newer::newer_runs;
 use crate::{
-    contract::{ItemBody, MailboxItem, RunFilter, RunRow, StoreError, StoreHandle},
+    contract::{ItemBody, JournalPages, MailboxItem, RunFilter, RunRow, StoreError, StoreHandle},
     run::{OperationLog, read_result},
     vocabulary::{Begun, Entry, OperationId, Question, RunId},
 };
@@ -63,29 +63,33 @@ pub(super) async fn askers(
     Ok(askers)
 }
 
-/// The question that a run asked under an operation at any time, and its answer, where that is recorded. It reads the journal.
+/// The question that a run asked under an operation at any time, and its answer, where that is recorded. It reads the
+/// journal up to the operation's end.
 pub(super) async fn asked_under(
     store: &StoreHandle,
     run: RunId,
     operation: OperationId,
 ) -> Result<Option<(Question, Option<Value>)>, StoreError> {
-    let mut asked = None;
-    for stored in store.journal(run.into(), 0).await? {
-        match stored.decode(&run.into())? {
-            Entry::Started {
-                op,
-                begun: Begun::Question(question),
-                ..
-            } if op == operation => asked = Some((*question, None)),
-            Entry::Completed { op, result, .. } if op == operation => {
-                if let Some((_, answer)) = &mut asked {
-                    *answer = read_result(&result);
+    let (mut pages, mut asked) = (JournalPages::new(run, 0), None);
+    loop {
+        let page = pages.next(store).await?;
+        if page.is_empty() {
+            return Ok(asked.map(|question| (question, None)));
+        }
+        for stored in page {
+            match stored.decode(&run.into())? {
+                Entry::Started {
+                    op,
+                    begun: Begun::Question(question),
+                    ..
+                } if op == operation => asked = Some(*question),
+                Entry::Completed { op, result, .. } if op == operation => {
+                    return Ok(asked.map(|question| (question, read_result(&result))));
                 }
+                _ => {}
             }
-            _ => {}
         }
     }
-    Ok(asked)
 }
 
 /// The runs of a tree that have not ended.
