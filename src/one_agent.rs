@@ -1,8 +1,13 @@
 //! One agent, asked in one call.
 
-use std::fmt;
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
-use futures_util::stream::{Stream, unfold};
+use futures_util::{FutureExt as _, stream::Stream};
 use ghostlight_actors::{
     actor::{Run, System, TextDelta, TextStream},
     contract::{BoxFuture, InMemoryStore},
@@ -102,7 +107,7 @@ pub trait AgentExt {
 impl AgentExt for Agent {
     async fn run(&self, input: impl Into<Turn> + Send) -> Result<Answer, Error> {
         let alone = Alone::start(self.clone(), input.into()).await?;
-        Ok(alone.outcome().await?.into_answer()?)
+        Ok(outcome(alone.run.clone()).await?.into_answer()?)
     }
 
     async fn run_as<T: DeserializeOwned + JsonSchema>(
@@ -110,7 +115,7 @@ impl AgentExt for Agent {
         input: impl Into<Turn> + Send,
     ) -> Result<T, Error> {
         let alone = Alone::start(self.clone().output::<T>(), input.into()).await?;
-        Ok(alone.outcome().await?.into_value()?)
+        Ok(outcome(alone.run.clone()).await?.into_value()?)
     }
 
     fn call_limit(self, tool: impl Into<String>, calls: u32) -> Self {
@@ -140,16 +145,20 @@ impl AgentExt for Agent {
         Ok(AnswerStream {
             text: alone.run.text_stream(),
             asks: Box::pin(asks(alone.run.clone())),
+            end: None,
             alone: Some(alone),
         })
     }
 }
 
 /// The text of one agent, piece by piece: see [`AgentExt::stream`]. Dropping it stops the work, but
-/// undoes nothing that a tool has already done.
+/// undoes nothing that a tool has already done. It is a [`Stream`], for the adapters of `futures` and
+/// `tokio-stream`; [`next`](Self::next) needs none of them.
 pub struct AnswerStream {
     text: TextStream,
     asks: BoxFuture<'static, Error>,
+    /// The end of the run, once all its text was given.
+    end: Option<BoxFuture<'static, Result<Outcome, Error>>>,
     /// `None` after the end.
     alone: Option<Alone>,
 }
@@ -160,29 +169,33 @@ impl AnswerStream {
     /// # Errors
     /// The errors of [`AgentExt::run`]; nothing comes after one.
     pub async fn next(&mut self) -> Option<Result<TextDelta, Error>> {
-        let alone = self.alone.as_ref()?;
-        let piece = tokio::select! {
-            biased;
-            piece = self.text.next() => piece,
-            error = &mut self.asks => Some(Err(error)),
-        };
-        let end = match piece {
-            Some(Ok(piece)) => return Some(Ok(piece)),
-            Some(Err(error)) => Err(error),
-            None => alone.outcome().await,
-        };
-        self.alone = None;
-        let answer = end.and_then(|outcome| Ok(outcome.into_answer()?));
-        answer.err().map(Err)
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 }
 
-impl AnswerStream {
-    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
-    pub fn into_stream(self) -> impl Stream<Item = Result<TextDelta, Error>> + Send {
-        unfold(self, |mut answer| async move {
-            Some((answer.next().await?, answer))
-        })
+impl Stream for AnswerStream {
+    type Item = Result<TextDelta, Error>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        let Some(alone) = &stream.alone else {
+            return Poll::Ready(None);
+        };
+        let end = match &mut stream.end {
+            Some(end) => ready!(end.poll_unpin(cx)),
+            None => match Pin::new(&mut stream.text).poll_next(cx) {
+                Poll::Ready(Some(Ok(piece))) => return Poll::Ready(Some(Ok(piece))),
+                Poll::Ready(Some(Err(error))) => Err(error),
+                Poll::Ready(None) => {
+                    let end = stream.end.insert(Box::pin(outcome(alone.run.clone())));
+                    ready!(end.poll_unpin(cx))
+                }
+                Poll::Pending => Err(ready!(stream.asks.poll_unpin(cx))),
+            },
+        };
+        stream.alone = None;
+        let answer = end.and_then(|outcome| Ok(outcome.into_answer()?));
+        Poll::Ready(answer.err().map(Err))
     }
 }
 
@@ -213,13 +226,14 @@ impl Alone {
         let run = system.session(name, SESSION).send(turn).await?;
         Ok(Self { run, _stops: stops })
     }
+}
 
-    async fn outcome(&self) -> Result<Outcome, Error> {
-        tokio::select! {
-            biased;
-            outcome = self.run.outcome() => outcome,
-            error = asks(self.run.clone()) => Err(error),
-        }
+/// The outcome of a run that nobody can answer.
+async fn outcome(run: Run) -> Result<Outcome, Error> {
+    tokio::select! {
+        biased;
+        outcome = run.outcome() => outcome,
+        error = asks(run.clone()) => Err(error),
     }
 }
 

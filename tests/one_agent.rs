@@ -148,7 +148,7 @@ async fn a_stream_is_the_text_of_all_messages_in_pieces() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_a_stream_for_adapters_too() {
     let agent = || Agent::new("desk").model(ScriptedModel::replies(["one two three"]));
-    let pieces = agent().stream("go").await.unwrap().into_stream();
+    let pieces = agent().stream("go").await.unwrap();
     let texts: Vec<String> = pieces.map(|piece| piece.unwrap().text).collect().await;
     assert_eq!(texts.concat(), "one two three");
     let system = System::builder(InMemoryStore::new())
@@ -160,12 +160,11 @@ async fn an_answer_is_a_stream_for_adapters_too() {
     let run = system.session("desk", "s").send("go").await.unwrap();
     let texts: Vec<String> = run
         .text_stream()
-        .into_stream()
         .map(|piece| piece.unwrap().text)
         .collect()
         .await;
     assert_eq!(texts.concat(), "one two three");
-    let events: Vec<_> = run.events().recorded().into_stream().collect().await;
+    let events: Vec<_> = run.events().recorded().collect().await;
     assert!(events.len() > 2 && events.iter().all(Result::is_ok));
     system.stop().await.unwrap();
 }

@@ -1,19 +1,22 @@
-//! Events of a tree of runs, from any point on, recorded and live.
+//! Events of a run and the runs below it, from any point on, recorded and live.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
+    future::poll_fn,
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll, ready},
     time::Duration,
 };
 
-use futures_util::stream::{Stream, unfold};
+use futures_util::{FutureExt as _, stream::Stream};
 
 use super::{
     observers::{Shown, Subscription},
     poll_interval::PollInterval,
 };
 use crate::{
-    contract::{BoxFuture, Clock, RunStatus, StoreError, StoreHandle, TreeLine},
+    contract::{BoxFuture, Clock, StoreError, StoreHandle, TreeLine},
     run::Observer,
     vocabulary::{Event, EventRecord, OperationId, RunId, RunResult},
 };
@@ -28,27 +31,32 @@ const ENDED: usize = 64;
 /// come without a look, so a quiet tree is looked at seldom.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// The events of a root run and all runs below it, in the order of their commits.
+/// The events of a run and all runs below it, in the order of their commits.
 ///
 /// The stream reads the journal at its own pace, so any number of streams, however slow, never
 /// delay an agent. For a reader that does not read it holds at most 16 entries, or more of them that come to about
 /// 256 KiB, and the newest 1,024 previews. A stream that is read later gives the same sequence, except for the previews. It
-/// ends after the root's last event. A reader who prefers the newest events to all events takes it
+/// ends after the run's last event. A reader who prefers the newest events to all events takes it
 /// [bounded](Self::bounded).
+///
+/// It is a [`Stream`], for the adapters of `futures` and `tokio-stream`; [`next`](Self::next) needs none of them.
 pub struct EventStream {
     store: StoreHandle,
     clock: Arc<dyn Clock>,
     subscription: Subscription,
     observer: Observer,
+    /// The run whose end is the end of the stream.
+    top: RunId,
+    /// The root of its tree.
     root: RunId,
+    /// The runs whose events are given, where the tree has others too.
+    within: Option<HashSet<RunId>>,
     after: u64,
     /// How many entries are read next.
     page: usize,
     interval: PollInterval,
-    /// The event at which an earlier reader stopped, by its position and part.
+    /// The event at which an earlier reader stopped, by its position and part. It and the events before it are not given.
     stopped_at: Option<(u64, u32)>,
-    /// Whether the observer knows what was recorded before the point at which this stream begins.
-    is_primed: bool,
     ready: VecDeque<Ready>,
     /// How many entries of each run the reader has passed.
     passed: HashMap<RunId, u64>,
@@ -59,24 +67,34 @@ pub struct EventStream {
     previews: bool,
     /// The check that comes first: whether the reader may see anything.
     gate: Option<BoxFuture<'static, bool>>,
+    /// The look at the store that is under way.
+    looking: Option<BoxFuture<'static, Result<Found, StoreError>>>,
+    /// The wait for more to read, or for a preview.
+    waiting: Option<BoxFuture<'static, ()>>,
+    /// Whether nothing more was there at the last look, and nothing came since.
+    is_read: bool,
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
-    /// Whether it is still unknown that the root had not ended before the point at which the stream
-    /// begins.
-    is_partial: bool,
-    /// Whether the stream began later than its tree.
-    begun_later: bool,
     over: bool,
 }
 
-/// An entry that was read and not passed yet, with its event, if it has one. An entry with several
-/// events is one of these for each.
+/// What a look at the store found.
+enum Found {
+    Lines(Vec<TreeLine>),
+    /// The run is no root. This is the root of its tree.
+    Root(RunId),
+}
+
+/// An entry that was read and not passed yet, with its event, if it has one that the reader may want. An entry with
+/// several events is one of these for each.
 struct Ready {
     run: RunId,
     sequence: u64,
     position: u64,
     record: Option<EventRecord>,
+    /// Whether the event comes after the point at which an earlier reader stopped.
+    is_new: bool,
     /// Whether this is the entry's last event, with which the entry is passed.
     is_last: bool,
 }
@@ -93,7 +111,7 @@ pub struct Missed {
 
 impl EventStream {
     pub(crate) fn new(
-        root: RunId,
+        run: RunId,
         store: StoreHandle,
         clock: Arc<dyn Clock>,
         subscription: Subscription,
@@ -103,22 +121,24 @@ impl EventStream {
             store,
             clock,
             observer: Observer::new(),
-            root,
+            top: run,
+            root: run,
+            within: None,
             after: 0,
             page: PAGE.0,
             interval: PollInterval::between(LOOK.0, LOOK.1),
             stopped_at: None,
-            is_primed: true,
             ready: VecDeque::new(),
             passed: HashMap::new(),
             called: VecDeque::new(),
             shown: None,
             previews: true,
             gate: None,
+            looking: None,
+            waiting: None,
+            is_read: false,
             most: None,
             missed: Missed::default(),
-            is_partial: false,
-            begun_later: false,
             over: false,
         }
     }
@@ -150,20 +170,16 @@ impl EventStream {
     /// The entries before that position are read, but their events are not given: they tell which
     /// steps are under way.
     #[must_use]
-    pub fn after(mut self, position: u64) -> Self {
-        self.after = position;
-        (self.is_partial, self.begun_later) = (position > 0, position > 0);
-        (self.is_primed, self.stopped_at) = (position == 0, None);
-        self
+    pub fn after(self, position: u64) -> Self {
+        self.after_event(position, u32::MAX)
     }
 
     /// The same stream, beginning after the event with this position and part
     /// ([`EventRecord::part`]).
     #[must_use]
-    pub fn after_event(self, position: u64, part: u32) -> Self {
-        let mut stream = self.after(position.saturating_sub(1));
-        stream.stopped_at = Some((position, part));
-        stream
+    pub fn after_event(mut self, position: u64, part: u32) -> Self {
+        self.stopped_at = Some((position, part));
+        self
     }
 
     /// The same stream without previews: exactly what is recorded.
@@ -173,78 +189,47 @@ impl EventStream {
         self
     }
 
-    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
-    pub fn into_stream(self) -> impl Stream<Item = Result<EventRecord, StoreError>> + Send {
-        unfold(self, |mut events| async move {
-            Some((events.next().await?, events))
-        })
-    }
-
-    /// The next event; `None` after the root's last one.
+    /// The next event; `None` after the run's last one.
     ///
     /// It may be dropped while it waits (in `select!`) without losing an event.
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
-        self.pass_gate().await;
-        loop {
-            if self.most.is_some() && !self.over {
-                // A reader sees the store as it is now, and not as it was at the last read.
-                while let Ok(true) = self.read().await {}
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
+    }
+
+    /// All events up to the run's last one, or up to now if it has not ended.
+    ///
+    /// # Errors
+    /// The errors of the store.
+    pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
+        let mut records = Vec::new();
+        poll_fn(|cx| self.pass_gate(cx)).await;
+        while !self.over && poll_fn(|cx| self.read(cx)).await? {
+            while let Some(ready) = self.ready.pop_front() {
+                records.extend(self.pass(ready));
             }
-            self.look_for_preview();
-            if let Some(preview) = self.due_preview() {
-                return Some(Ok(preview));
-            }
-            if let Some(ready) = self.ready.pop_front() {
-                let Some(record) = self.pass(ready) else {
-                    continue;
-                };
-                return Some(Ok(record));
-            }
-            if self.over {
-                self.leave_previews();
-                return None;
-            }
-            let read = match self.read().await {
-                Ok(false) if self.is_partial => self.look_for_end().await,
-                read => read,
-            };
-            match read {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) => {
-                    self.over = true;
-                    return Some(Err(error));
-                }
-            }
-            // All that was recorded before the preview is read, unless entries that it rests on are
-            // on their way.
-            if self.is_ripe()
-                && let Some(shown) = self.shown.take()
-            {
-                if self.is_late(&shown) {
-                    continue;
-                }
-                return Some(Ok(EventRecord::clone(&shown.record)));
-            }
-            self.wait().await;
         }
+        Ok(records)
     }
 
     /// Ends the stream if the reader may see nothing of it.
-    async fn pass_gate(&mut self) {
+    fn pass_gate(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(gate) = &mut self.gate {
-            if !gate.await {
+            if !ready!(gate.poll_unpin(cx)) {
                 (self.over, self.previews) = (true, false);
             }
             self.gate = None;
         }
+        Poll::Ready(())
     }
 
+    /// Takes the next preview in hand. What was recorded before it has to be read first.
     fn look_for_preview(&mut self) {
         if self.previews && self.shown.is_none() {
             let (shown, missed) = self.subscription.previews.take();
             // Previews that a slow reader missed are gone; they were never more than hints.
-            (self.shown, self.missed.previews) = (shown, self.missed.previews + missed);
+            self.missed.previews += missed;
+            self.is_read &= shown.is_none();
+            self.shown = shown;
         }
     }
 
@@ -257,27 +242,26 @@ impl EventStream {
         if before == 0 || next < before || !self.is_ripe() {
             return None;
         }
-        let shown = self.shown.take().filter(|shown| !self.is_late(shown))?;
-        Some(EventRecord::clone(&shown.record))
+        self.take_preview()
     }
 
-    /// Whether a preview is of a call whose end the reader has passed.
-    fn is_late(&self, shown: &Shown) -> bool {
-        let Event::Preview(preview) = &shown.record.event else {
-            return false;
+    /// The preview at hand, unless it is of a call whose end the reader has passed, or of a run that is not asked for.
+    fn take_preview(&mut self) -> Option<EventRecord> {
+        let record = self.shown.take()?.record;
+        let Event::Preview(preview) = &record.event else {
+            return None;
         };
-        let call = (shown.record.run, preview.operation());
-        self.called.contains(&call)
+        let is_late = self.called.contains(&(record.run, preview.operation()));
+        let is_within = |runs: &HashSet<RunId>| runs.contains(&record.run);
+        let is_wanted = !is_late && self.within.as_ref().is_none_or(is_within);
+        is_wanted.then(|| EventRecord::clone(&record))
     }
 
     /// Whether the reader has passed all that the preview at hand rests on.
     fn is_ripe(&self) -> bool {
         self.shown.as_ref().is_some_and(|shown| {
-            match self.passed.get(&shown.record.run) {
-                Some(passed) => *passed >= shown.entries,
-                // All entries of its run may stand before the point at which this stream begins.
-                None => shown.entries == 0 || self.begun_later,
-            }
+            let passed = self.passed.get(&shown.record.run).copied();
+            passed.unwrap_or(0) >= shown.entries
         })
     }
 
@@ -296,131 +280,94 @@ impl EventStream {
             self.called.push_back((record.run, *operation));
         }
         self.ended(&record);
-        Some(record)
+        ready.is_new.then_some(record)
     }
 
-    /// All events up to the root's last one, or up to now if it has not ended.
-    ///
-    /// # Errors
-    /// The errors of the store.
-    pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
-        let mut records = Vec::new();
-        self.pass_gate().await;
-        if self.over {
-            return Ok(records);
-        }
-        while self.read().await? {
-            while let Some(ready) = self.ready.pop_front() {
-                records.extend(self.pass(ready));
-            }
-        }
-        Ok(records)
-    }
-
-    /// Follows a root that went on in another journal, and notices its end.
+    /// Follows a run that went on in another journal, and notices its end.
     fn ended(&mut self, record: &EventRecord) {
-        if record.run != self.root {
+        if record.run != self.top {
             return;
         }
         if let Event::RunEnded { end, .. } = &record.event {
             match end {
                 RunResult::Continued(next) => {
-                    self.root = *next;
-                    self.after = 0;
-                    self.ready.clear();
-                    self.subscription = self.subscription.next(*next);
+                    self.top = *next;
+                    if self.within.is_none() {
+                        // The next journal of a root is a tree of its own.
+                        (self.root, self.after) = (*next, 0);
+                        self.ready.clear();
+                        self.subscription = self.subscription.next(*next);
+                    }
                 }
                 _ => self.over = true,
             }
         }
     }
 
-    /// Checks whether the root had ended before the position from which this stream reads. `false`
-    /// when it had not.
-    async fn look_for_end(&mut self) -> Result<bool, StoreError> {
-        self.is_partial = false;
-        let status = self.store.run(self.root).await?.map(|row| row.status);
-        // Its last entry may have been written since this stream read.
-        if !status.is_some_and(RunStatus::is_ended) || self.read().await? {
-            return Ok(true);
-        }
-        match status {
-            Some(RunStatus::Continued) => {
-                self.root = self.root.next();
-                self.subscription = self.subscription.next(self.root);
-                (self.is_partial, self.is_primed) = (true, false);
-            }
-            _ => self.over = true,
-        }
-        Ok(true)
-    }
-
-    async fn observe(&mut self, line: &TreeLine) -> Result<Vec<EventRecord>, StoreError> {
-        if !self.observer.knows(line.run)
-            && let Some(row) = self.store.run(line.run).await?
-        {
-            self.observer.learn(&row);
-        }
-        self.observer.observe(line)
-    }
-
-    /// Reads what was recorded before the point at which this stream begins.
-    async fn prime(&mut self) -> Result<(), StoreError> {
-        let mut passed = 0;
-        while passed < self.after {
-            let lines = self.store.read_tree(self.root, passed, PAGE.1).await?;
-            for line in &lines {
-                passed = line.stored.position;
-                if passed <= self.after {
-                    self.observe(line).await?;
-                }
-            }
-            if lines.is_empty() {
-                break;
-            }
-        }
-        self.is_primed = true;
-        Ok(())
+    /// Whether an event is of the runs that are asked for. An event that begins one of them adds it.
+    fn is_within(&mut self, record: &EventRecord) -> bool {
+        let Some(runs) = &mut self.within else {
+            return true;
+        };
+        match &record.event {
+            Event::RunStarted {
+                parent: Some(parent),
+                ..
+            } if runs.contains(parent) => runs.insert(record.run),
+            Event::RunEnded {
+                end: RunResult::Continued(next),
+                ..
+            } if runs.contains(&record.run) => runs.insert(*next),
+            _ => false,
+        };
+        runs.contains(&record.run)
     }
 
     /// Reads what there is. `false` when there is nothing more.
-    async fn read(&mut self) -> Result<bool, StoreError> {
-        if !self.is_primed {
-            self.prime().await?;
-        }
-        let lines = self.store.read_tree(self.root, self.after, self.page);
-        let lines = lines.await?;
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StoreError>> {
+        let looking = self.looking.get_or_insert_with(|| {
+            look(self.store.clone(), self.root, self.after, self.page).boxed()
+        });
+        let found = ready!(looking.poll_unpin(cx));
+        self.looking = None;
+        Poll::Ready(match found {
+            Ok(Found::Lines(lines)) => self.take(lines),
+            Ok(Found::Root(root)) => {
+                self.root = root;
+                self.within = Some(HashSet::from([self.top]));
+                self.subscription = self.subscription.next(root);
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        })
+    }
+
+    fn take(&mut self, lines: Vec<TreeLine>) -> Result<bool, StoreError> {
         let any = !lines.is_empty();
         if any {
             let bytes: usize = lines.iter().map(|line| line.stored.line.text.len()).sum();
             self.page = (PAGE_BYTES * lines.len() / bytes.max(1)).clamp(PAGE.0, PAGE.1);
             self.interval.restart();
         }
-        if !any && let Some(at) = self.store.deleted(self.root).await? {
-            let run = self.root;
-            return Err(StoreError::Deleted { run, at });
-        }
         for line in lines {
             let position = line.stored.position;
-            let records = self.observe(&line).await?;
-            let is_new = |record: &EventRecord| {
-                let place = (position, record.part);
-                self.stopped_at.is_none_or(|stopped_at| place > stopped_at)
-            };
-            let mut records: Vec<_> = records.into_iter().filter(is_new).map(Some).collect();
-            if records.is_empty() {
-                records.push(None);
-            }
+            let records = self.observer.observe(&line)?.into_iter();
+            let mut records: Vec<_> = records.filter(|record| self.is_within(record)).collect();
             self.after = position;
-            let last = records.len() - 1;
-            let ready = records.into_iter().enumerate();
-            self.ready.extend(ready.map(|(place, record)| Ready {
+            let last = records.pop();
+            let ready = |record: Option<EventRecord>, is_last| Ready {
                 run: line.run,
                 sequence: line.stored.sequence,
                 position,
+                is_new: record.as_ref().is_some_and(|record| {
+                    let place = (position, record.part);
+                    self.stopped_at.is_none_or(|stopped_at| place > stopped_at)
+                }),
                 record,
-                is_last: place == last,
-            }));
+                is_last,
+            };
+            let before = records.into_iter().map(|record| ready(Some(record), false));
+            self.ready.extend(before.chain([ready(last, true)]));
         }
         self.keep_within_bound();
         if *self.subscription.position.borrow() < self.after {
@@ -441,8 +388,7 @@ impl EventStream {
 
     fn keep_within_bound(&mut self) {
         let Some(most) = self.most else { return };
-        let events = |ready: &VecDeque<Ready>| ready.iter().filter(|r| r.record.is_some()).count();
-        let mut waiting = events(&self.ready);
+        let mut waiting = self.ready.iter().filter(|ready| ready.is_new).count();
         while waiting > most
             && let Some(ready) = self.ready.pop_front()
         {
@@ -454,20 +400,97 @@ impl EventStream {
     }
 
     /// Waits for more to read, or for a preview.
-    async fn wait(&mut self) {
-        let look = self.clock.sleep(self.interval.pause());
-        let Subscription {
-            position, previews, ..
-        } = &mut self.subscription;
-        tokio::select! {
-            biased;
-            (shown, missed) = previews.next(), if self.previews && self.shown.is_none() => {
-                (self.shown, self.missed.previews) = (Some(shown), self.missed.previews + missed);
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let waiting = self.waiting.get_or_insert_with(|| {
+            let look = self.clock.sleep(self.interval.pause());
+            let mut position = self.subscription.position.clone();
+            let previews = self.subscription.previews.clone();
+            let shows = self.previews && self.shown.is_none();
+            Box::pin(async move {
+                tokio::select! {
+                    biased;
+                    () = previews.any(), if shows => {}
+                    Ok(()) = position.changed() => {}
+                    () = look => {}
+                }
+            })
+        });
+        ready!(waiting.poll_unpin(cx));
+        self.waiting = None;
+        self.subscription.position.mark_unchanged();
+        self.is_read = false;
+        Poll::Ready(())
+    }
+}
+
+/// The entries of a tree after a position. A run that has none there may not be its tree's root.
+async fn look(
+    store: StoreHandle,
+    root: RunId,
+    after: u64,
+    page: usize,
+) -> Result<Found, StoreError> {
+    let lines = store.read_tree(root, after, page).await?;
+    if lines.is_empty() {
+        if let Some(at) = store.deleted(root).await? {
+            return Err(StoreError::Deleted { run: root, at });
+        }
+        if after == 0
+            && let Some(row) = store.run(root).await?
+            && row.root != root
+        {
+            return Ok(Found::Root(row.root));
+        }
+    }
+    Ok(Found::Lines(lines))
+}
+
+impl Stream for EventStream {
+    type Item = Result<EventRecord, StoreError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        ready!(stream.pass_gate(cx));
+        loop {
+            if stream.waiting.is_some() {
+                ready!(stream.wait(cx));
             }
-            Ok(()) = position.changed() => {}
-            () = look => {}
+            stream.look_for_preview();
+            // A reader with a bound sees the store as it is now, and not as it was at the last read.
+            let reads = stream.most.is_some() || stream.ready.is_empty();
+            if reads && !stream.over && !stream.is_read {
+                match ready!(stream.read(cx)) {
+                    Ok(true) => continue,
+                    Err(error) if stream.ready.is_empty() => {
+                        stream.over = true;
+                        return Poll::Ready(Some(Err(error)));
+                    }
+                    _ => stream.is_read = true,
+                }
+            }
+            let given = match stream.due_preview() {
+                Some(preview) => Some(preview),
+                None => match stream.ready.pop_front() {
+                    Some(ready) => stream.pass(ready),
+                    None if stream.over => {
+                        stream.leave_previews();
+                        return Poll::Ready(None);
+                    }
+                    // All that was recorded before the preview is read, unless entries that it rests on are
+                    // on their way.
+                    None if stream.is_ripe() => stream.take_preview(),
+                    None => {
+                        ready!(stream.wait(cx));
+                        None
+                    }
+                },
+            };
+            if let Some(record) = given {
+                stream.is_read = false;
+                return Poll::Ready(Some(Ok(record)));
+            }
         }
     }
 }
 
-opaque!(EventStream { root, after });
+opaque!(EventStream { top, after });

@@ -298,12 +298,9 @@ impl Previews {
         (shown, std::mem::take(&mut waiting.missed))
     }
 
-    /// The same, as soon as there is one. Dropped while it waits, it loses none.
-    pub(crate) async fn next(&self) -> (Shown, u64) {
-        loop {
-            if let (Some(shown), missed) = self.take() {
-                return (shown, missed);
-            }
+    /// Waits until there is one.
+    pub(crate) async fn any(&self) {
+        while self.waiting.lock().shown.is_empty() {
             self.more.notified().await;
         }
     }

@@ -1,8 +1,13 @@
 //! The messages of agents, as plain text.
 
-use std::fmt;
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
-use futures_util::stream::{Stream, unfold};
+use futures_util::stream::Stream;
 
 use super::{EventStream, SystemError};
 use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId, RunResult};
@@ -11,7 +16,8 @@ use crate::vocabulary::{Delta, Event, EventRecord, OperationId, Preview, RunId, 
 const BREAK: &str = "\n\n";
 
 /// The messages of a run's agents, piece by piece as their models give them: see
-/// [`Run::text_stream`].
+/// [`Run::text_stream`]. It is a [`Stream`], for the adapters of `futures` and `tokio-stream`;
+/// [`next`](Self::next) needs none of them.
 ///
 /// [`Run::text_stream`]: super::Run::text_stream
 pub struct TextStream {
@@ -78,24 +84,7 @@ impl TextStream {
     /// # Errors
     /// The errors of the store.
     pub async fn next(&mut self) -> Option<Result<TextDelta, SystemError>> {
-        loop {
-            match self.events.next().await? {
-                Ok(record) => {
-                    if let Some(piece) = self.take(record) {
-                        return Some(Ok(piece));
-                    }
-                }
-                Err(error) => return Some(Err(error.into())),
-            }
-        }
-    }
-
-    /// The same as a [`Stream`], for the adapters of `futures` and `tokio-stream`.
-    pub fn into_stream(self) -> impl Stream<Item = Result<TextDelta, SystemError>> + Send {
-        unfold(
-            self,
-            |mut text| async move { Some((text.next().await?, text)) },
-        )
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     fn take(&mut self, record: EventRecord) -> Option<TextDelta> {
@@ -201,6 +190,24 @@ impl TextStream {
             false => text,
         };
         (text, false)
+    }
+}
+
+impl Stream for TextStream {
+    type Item = Result<TextDelta, SystemError>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        loop {
+            let Some(record) = ready!(Pin::new(&mut stream.events).poll_next(cx)) else {
+                return Poll::Ready(None);
+            };
+            match record.map(|record| stream.take(record)) {
+                Ok(Some(piece)) => return Poll::Ready(Some(Ok(piece))),
+                Ok(None) => {}
+                Err(error) => return Poll::Ready(Some(Err(error.into()))),
+            }
+        }
     }
 }
 
