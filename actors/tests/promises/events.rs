@@ -483,3 +483,77 @@ async fn previews_that_a_slow_reader_does_not_get_are_counted() {
     assert!(missed.previews > 0 && missed.events == 0, "{missed:?}");
     assert!(previews + missed.previews >= 3_000, "{previews} {missed:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_events_of_a_run_below_are_its_own_and_those_below_it_and_end_with_it() {
+    let leaf = Agent::from_fn("leaf", |cx: RunContext| async move {
+        cx.sleep(Duration::from_millis(300)).await?;
+        match cx.input().content().as_str() {
+            "first" => Ok(cx.continue_as("second")),
+            _ => Ok(Outcome::answer("grown")),
+        }
+    });
+    let branch = Agent::from_fn("branch", |cx: RunContext| async move {
+        let request = cx.model_request(cx.conversation()).streaming();
+        cx.model(request).await?;
+        let grown = cx.delegate("leaf", cx.input().content()).await?;
+        cx.sleep(Duration::from_secs(1)).await?;
+        Ok(Outcome::answer(grown.text))
+    });
+    let root = Agent::from_fn("root", |cx: RunContext| async move {
+        let both = [cx.delegate("beside", "go"), cx.delegate("branch", "first")];
+        futures_util::future::try_join_all(both).await?;
+        cx.sleep(Duration::from_secs(1_000)).await?;
+        Ok(Outcome::answer("a tree"))
+    });
+    let stage = Stage::new();
+    let beside = Agent::from_fn("beside", |cx: RunContext| async move {
+        cx.sleep(Duration::from_millis(600)).await?;
+        Ok(Outcome::answer("beside"))
+    });
+    let root = root.agent(beside).agent(branch.agent(leaf));
+    let system = stage
+        .start_with(root, ScriptedModel::turns(["one two three"]))
+        .await;
+    let run = ask(&system, "root", "go").await;
+    pause(5).await;
+    let tree = run.tree().await.unwrap();
+    let mut below = tree.children.iter().map(|child| &child.row);
+    let first = system.run(below.find(|row| row.agent == "branch").unwrap().run);
+    let (mut events, mut said) = (first.events(), first.text_stream());
+    let (mut seen, mut text) = (Vec::new(), String::new());
+    let follow = async {
+        while let Some(event) = events.next().await {
+            seen.push(event.unwrap());
+        }
+        while let Some(piece) = said.next().await {
+            text.push_str(&piece.unwrap().text);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(100), follow)
+        .await
+        .expect("the stream ends with its run, and not with the root's");
+    assert!(matches!(&seen.last().unwrap().event,
+        Event::RunEnded { end: RunResult::Answered(text), .. } if text == "grown"));
+    assert!(
+        text.starts_with("one two three") && text.ends_with("grown"),
+        "{text}"
+    );
+    let starts = seen
+        .iter()
+        .filter(|record| matches!(record.event, Event::RunStarted { .. }));
+    assert_eq!(
+        starts.count(),
+        3,
+        "the branch, its leaf and the leaf's next journal"
+    );
+    assert!(
+        seen.iter()
+            .all(|record| record.path[..2] == ["root", "branch"])
+    );
+    assert_eq!(first.events().so_far().await.unwrap(), recorded(&seen));
+    let middle = recorded(&seen).len() / 2;
+    let place = recorded(&seen)[middle].position.unwrap();
+    let rest = first.events().after(place).so_far().await.unwrap();
+    assert_eq!(rest, recorded(&seen)[middle + 1..]);
+}

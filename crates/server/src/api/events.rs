@@ -7,10 +7,10 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::{IntoResponse as _, Response, sse},
 };
-use futures_util::{Stream, stream::unfold};
+use futures_util::StreamExt as _;
 use ghostlight_actors::{
     actor::EventStream,
-    contract::{RunFilter, RunRow, RunStatus, StoreHandle, TreeLine},
+    contract::{RunFilter, RunRow, RunStatus, StoreError, StoreHandle, TreeLine},
     run::Observer,
     vocabulary::{Event, EventRecord, RunId},
 };
@@ -85,8 +85,8 @@ async fn events(
         (Some(last), _) => Some(last),
         (None, after) => after.as_deref().map(str::parse::<Place>).transpose()?,
     };
-    let within = within(&asked, &row).await?;
     if !wants_stream(&headers) {
+        let within = within(&asked, &row).await?;
         let limit = query.limit.unwrap_or(PAGE.0).clamp(1, PAGE.1);
         return Ok(Json(page(&asked, &row, within, (after, limit)).await?).into_response());
     }
@@ -108,11 +108,9 @@ async fn events(
             return Ok(StatusCode::NO_CONTENT.into_response());
         }
     }
-    let of_root = asked.system.run(row.root);
-    let followed = if row.root == row.run { run } else { of_root };
     let mut events = match query.own {
-        Some(true) => followed.own_events(),
-        _ => followed.events(),
+        Some(true) => run.own_events(),
+        _ => run.events(),
     };
     if let Some(after) = after {
         events = events.after_event(after.position, after.part);
@@ -120,7 +118,7 @@ async fn events(
     if query.previews == Some(false) {
         events = events.recorded();
     }
-    Ok(stream(&asked.state, events, within))
+    Ok(stream(&asked.state, events))
 }
 
 /// A run below the root, with the runs below it that exist by now.
@@ -142,11 +140,6 @@ impl Within {
             self.runs.insert(record.run);
         }
         self.runs.contains(&record.run)
-    }
-
-    /// Whether this is their last event.
-    fn ends_with(&self, record: &EventRecord) -> bool {
-        record.run == self.top && matches!(record.event, Event::RunEnded { .. })
     }
 }
 
@@ -269,36 +262,19 @@ impl Readings {
 }
 
 /// A response that streams events.
-pub(crate) fn stream(state: &Shared, events: EventStream, within: Option<Within>) -> Response {
-    respond(state, sent(events, within))
+pub(crate) fn stream(state: &Shared, events: EventStream) -> Response {
+    respond(state, events.map(sent))
 }
 
-fn sent(
-    events: EventStream,
-    within: Option<Within>,
-) -> impl Stream<Item = sse::Event> + Send + 'static {
-    unfold(Some((events, within)), |state| async move {
-        let (mut events, mut within) = state?;
-        loop {
-            match events.next().await? {
-                Ok(record) => {
-                    if within.as_mut().is_some_and(|within| !within.has(&record)) {
-                        continue;
-                    }
-                    let ends = within
-                        .as_ref()
-                        .is_some_and(|within| within.ends_with(&record));
-                    let sent = event_of(record);
-                    return Some((sent, (!ends).then_some((events, within))));
-                }
-                Err(error) => {
-                    let problem = Problem::from(error);
-                    let text = serde_json::to_string(&problem).unwrap_or_default();
-                    return Some((sse::Event::default().event("problem").data(text), None));
-                }
-            }
+fn sent(record: Result<EventRecord, StoreError>) -> sse::Event {
+    match record {
+        Ok(record) => event_of(record),
+        Err(error) => {
+            let problem = Problem::from(error);
+            let text = serde_json::to_string(&problem).unwrap_or_default();
+            sse::Event::default().event("problem").data(text)
         }
-    })
+    }
 }
 
 /// A recorded event with its place as its id; a preview has no id.

@@ -245,7 +245,7 @@ pub(super) async fn say(
     }
     let run = asked.say(&session, turn).await?;
     if streams {
-        return Ok(events::stream(&asked.state, run.events(), None));
+        return Ok(events::stream(&asked.state, run.events()));
     }
     answer(&asked, &run, query.longest()).await
 }
