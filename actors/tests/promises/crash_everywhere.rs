@@ -294,6 +294,18 @@ async fn work_that_waits_for_nothing_that_will_come_is_hung_and_a_parked_run_is_
     let report = crash_everywhere(&hung.turn("go"), options).await;
     assert!(report.violations[0].contains("hung"), "{report}");
 
+    // Nor does one come to an end that waits with a timer beside it.
+    let ticks = Scenario::new("ticks", |b, _| {
+        let agent = Agent::from_fn("ticks", |cx: RunContext| async move {
+            loop {
+                cx.sleep(Duration::from_millis(100)).await?;
+            }
+        });
+        with(b, agent)
+    });
+    let report = crash_everywhere(&ticks.turn("go"), options.calls(1)).await;
+    assert!(report.violations[0].contains("hung"), "{report}");
+
     // The function of the child takes another way each time, so after a crash it is parked, and
     // so is nothing above it.
     let parked = Scenario::new("boss", |b, _| {

@@ -22,6 +22,10 @@ use crate::{
 
 /// The session's key; one is enough.
 const KEY: &str = "crash";
+/// How often it is checked within the patience whether runs sleep.
+const LOOKS: u32 = 100;
+/// How long a run has recorded nothing that sleeps.
+const REST: Duration = Duration::from_secs(1);
 
 /// The contents of the store and the world after a scenario.
 pub(super) struct Life {
@@ -181,7 +185,7 @@ async fn replayed(store: &InMemoryStore, rows: &[RunRow], registry: &Registry) -
 type Done = (Vec<String>, Vec<Vec<EventRecord>>);
 
 /// The end of the work; `None` when it takes longer than the patience. Time for which a timer of a run must wait does
-/// not count.
+/// not count, unless the run is never at [rest](REST): one that only ticks comes to no end.
 async fn patiently<T>(
     patience: Duration,
     memory: &InMemoryStore,
@@ -189,20 +193,26 @@ async fn patiently<T>(
     work: impl Future<Output = T>,
 ) -> Option<T> {
     let mut work = std::pin::pin!(work);
-    loop {
-        if let Ok(done) = tokio::time::timeout(patience, &mut work).await {
+    let (step, mut left) = (patience / LOOKS, LOOKS);
+    while left > 0 {
+        if let Ok(done) = tokio::time::timeout(step, &mut work).await {
             return Some(done);
         }
-        let wakes = |row: RunRow| row.wake_at.filter(|_| !row.status.is_ended());
-        let wake_at = rows(memory).await.into_iter().filter_map(wakes).max();
-        let asleep = wake_at?.since(clock.now());
-        if asleep.is_zero() {
-            return None;
-        }
-        if let Ok(done) = tokio::time::timeout(asleep, &mut work).await {
-            return Some(done);
+        let (now, rows) = (clock.now(), rows(memory).await);
+        let rested = rows
+            .into_iter()
+            .filter(|row| !row.status.is_ended() && now.since(row.updated_at) >= REST);
+        let asleep = rested.filter_map(|row| Some(row.wake_at?.since(now))).max();
+        match asleep.filter(|asleep| !asleep.is_zero()) {
+            Some(asleep) => {
+                if let Ok(done) = tokio::time::timeout(asleep, &mut work).await {
+                    return Some(done);
+                }
+            }
+            None => left -= 1,
         }
     }
+    None
 }
 
 /// Begins each turn and plays the world outside until the turn has ended. A repetition after a crash changes nothing,
