@@ -297,8 +297,17 @@ pub enum SystemError {
         /// The question.
         question: String,
     },
-    /// The System has stopped.
-    #[error("the system has stopped")]
+    /// The actor that holds a session does not start, or was lost again and again over one request. A turn may be recorded
+    /// nevertheless: sent again under its id, it is the same run.
+    #[error("the agent of session {session} is lost: {reason}; the log says why; try again")]
+    AgentLost {
+        /// The session.
+        session: String,
+        /// What happened to it.
+        reason: String,
+    },
+    /// The System has stopped: by [`stop`](super::System::stop), or because its root supervisor ended.
+    #[error("the system has stopped; its runs go on when it is started again")]
     Stopped,
     /// A part beside the engine fails: a team file, a graph, a server, a protocol.
     #[error(transparent)]

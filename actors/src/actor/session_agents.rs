@@ -15,6 +15,7 @@ use super::{
     SystemError,
     agent::AgentActor,
     agent_command::AgentCommand,
+    poll_interval::PollInterval,
     shared::Shared,
     supervised_ref::SupervisedRef,
     supervisor::{Child, ChildError, ChildSpec, Shutdown},
@@ -23,6 +24,18 @@ use crate::vocabulary::SessionId;
 
 /// How many times, one millisecond apart, it is checked whether an agent that retires has ended.
 const LOOKS_FOR_END: u32 = 20;
+
+/// The shortest and the longest pause between two looks whether an agent has started.
+const START_LOOK: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
+/// How often the agent of a session is asked, where it is lost over the question.
+const TRIES: u32 = 4;
+/// The pause before it is asked again; it grows with each time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+fn lost(session: &SessionId, reason: String) -> SystemError {
+    let session = session.to_string();
+    SystemError::AgentLost { session, reason }
+}
 
 /// A session that no agent of this process takes up until this is dropped.
 pub(crate) struct HeldSession {
@@ -67,7 +80,8 @@ impl Shared {
         self: &Arc<Self>,
         session: &SessionId,
     ) -> Result<ActorRef<AgentCommand>, SystemError> {
-        for _ in 0..100 {
+        let mut interval = PollInterval::between(START_LOOK.0, START_LOOK.1);
+        loop {
             while self.is_held(session) {
                 self.services.clock.sleep(Duration::from_millis(5)).await;
             }
@@ -91,16 +105,39 @@ impl Shared {
                 // An earlier agent of the session is ending, or starts again after a pause.
                 Err(
                     ChildError::AlreadyStarted | ChildError::AlreadyPresent | ChildError::Ended,
-                ) => {
-                    self.services.clock.sleep(Duration::from_millis(1)).await;
-                }
+                ) => self.services.clock.sleep(interval.pause()).await,
                 Err(error) => {
                     tracing::error!(%session, %error, "the session's agent does not start");
-                    return Err(SystemError::Stopped);
+                    return Err(lost(session, error.to_string()));
                 }
             }
         }
-        Err(SystemError::Stopped)
+    }
+
+    /// Asks the agent of a session, and its next incarnations where one is lost over the question.
+    pub(crate) async fn ask_agent<T>(
+        self: &Arc<Self>,
+        session: &SessionId,
+        question: impl Fn(oneshot::Sender<T>) -> AgentCommand,
+    ) -> Result<T, SystemError> {
+        for attempt in 1..=TRIES {
+            let agent = self.agent_of(session).await?;
+            let (sender, receiver) = oneshot::channel();
+            if agent.cast(question(sender)).is_ok()
+                && let Ok(answer) = receiver.await
+            {
+                return Ok(answer);
+            }
+            if self.is_stopped() {
+                return Err(SystemError::Stopped);
+            }
+            tracing::warn!(%session, attempt, "the session's agent is lost and asked again");
+            self.services.clock.sleep(PAUSE * attempt).await;
+        }
+        Err(lost(
+            session,
+            format!("it ended {TRIES} times over one request"),
+        ))
     }
 
     fn session_child(

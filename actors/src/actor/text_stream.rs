@@ -55,7 +55,8 @@ pub struct TextDelta {
     /// The text. All pieces put together are the messages, with a blank line between any two.
     pub text: String,
     /// Whether the message begins anew with this piece: the model's attempt failed after it had
-    /// said something, and what was shown of this message does not count.
+    /// said something, and what was shown of this message does not count. The blank line before the
+    /// message still does.
     pub restarts: bool,
 }
 

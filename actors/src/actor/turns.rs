@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
-use tokio::sync::oneshot;
 
 use super::{
     SystemError,
@@ -18,7 +17,7 @@ use crate::{
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 
-/// How often a turn is sent to a session whose agent or journal is lost under it.
+/// How often a turn is sent to a session whose journal is lost under it.
 const TRIES: u32 = 4;
 /// The pause before the turn is sent again; it grows with each time.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -42,11 +41,8 @@ impl Shared {
         let _admission = self.admit(session)?;
         let mut tries = 1;
         loop {
-            match self.say_once(session, turn.clone()).await {
-                Err(
-                    error @ (SystemError::Stopped
-                    | SystemError::Store(StoreError::Closed | StoreError::Io { .. })),
-                ) => {
+            match self.say_once(session, turn).await {
+                Err(error @ SystemError::Store(StoreError::Closed | StoreError::Io { .. })) => {
                     if tries == TRIES || self.is_stopped() {
                         return Err(error);
                     }
@@ -62,13 +58,10 @@ impl Shared {
     async fn say_once(
         self: &Arc<Self>,
         session: &SessionId,
-        turn: Turn,
+        turn: &Turn,
     ) -> Result<RunId, SystemError> {
-        let agent = self.agent_of(session).await?;
-        let (sender, receiver) = oneshot::channel();
-        let message = AgentCommand::Turn(Box::new(turn), sender);
-        agent.cast(message).map_err(|_| SystemError::Stopped)?;
-        receiver.await.map_err(|_| SystemError::Stopped)?
+        let said = |sender| AgentCommand::Turn(Box::new(turn.clone()), sender);
+        self.ask_agent(session, said).await?
     }
 
     /// Posts a turn that has an id to the process that carries its session, and waits for the
@@ -274,7 +267,7 @@ impl Shared {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
             Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
-            Err(SystemError::Stopped) => return Ok(()),
+            Err(SystemError::Stopped | SystemError::AgentLost { .. }) => return Ok(()),
             Err(error) => Some(Err(error.to_string())),
         };
         self.settle(session, &item.id, told.map(|told| (told, now)))

@@ -9,11 +9,15 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::{System, supervisor::Supervisor},
+    actor::{
+        System, SystemError,
+        supervisor::{Strategy, Supervisor, SupervisorSpec},
+    },
     contract::{RunFilter, RunRow, RunStatus},
     definition::WhileBusy,
-    ractor::ActorCell,
+    ractor::{ActorCell, ActorStatus},
     run::{Agent, RunContext, Task},
+    session::Turn,
     testing::{ScriptedModel, kill_run},
     vocabulary::{AgentError, Effect, Entry, ModelResponse, Outcome, ParentPolicy},
 };
@@ -484,4 +488,96 @@ async fn a_child_that_its_parents_next_life_claims_does_not_break_off_what_the_p
     claims_wait.send_replace(false);
     assert_eq!(text(&system.run(run)).await, "helped Ok(0)");
     assert_eq!(stage.ends(run).await, 1);
+}
+
+fn sleeper(seconds: u64) -> Agent {
+    Agent::from_fn("busy", move |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(seconds)).await?;
+        Ok(Outcome::answer("awake"))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_waits_for_an_agent_that_is_started_again_after_a_long_pause() {
+    let stage = Stage::new();
+    let system = stage.start(sleeper(600)).await;
+    ask(&system, "busy", "go").await;
+    for _ in 0..8 {
+        kill(&system, "session").await;
+        while !find(&system, "session").await.is_some_and(is_alive) {
+            pause(10).await;
+        }
+    }
+    kill(&system, "session").await;
+    pause(1).await;
+    let began = tokio::time::Instant::now();
+    let turn = system.session("busy", "s").send("again").await;
+    assert_eq!(text(&turn.unwrap()).await, "awake");
+    assert!(began.elapsed() > Duration::from_secs(600));
+}
+
+fn is_alive(actor: ActorCell) -> bool {
+    actor.get_status() < ActorStatus::Stopping
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_agent_is_lost_again_and_again_says_so() {
+    let stage = Stage::new();
+    let system = stage.start(sleeper(600)).await;
+    ask(&system, "busy", "go").await;
+    let turn = Turn::text("again").id("again");
+    let session = system.session("busy", "s");
+    let waiting = session.send(turn.clone());
+    let killing = async {
+        for _ in 0..4 {
+            pause(10_000).await;
+            kill(&system, "session").await;
+        }
+    };
+    let (sent, ()) = futures_util::join!(waiting, killing);
+    let error = sent.unwrap_err();
+    assert!(matches!(error, SystemError::AgentLost { .. }), "{error}");
+    assert_eq!(
+        text(&session.send(turn).await.unwrap()).await,
+        "awake",
+        "it is worth another try"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_a_system_whose_root_ends_is_told() {
+    for way in ["killed", "stopped", "parent ended"] {
+        let stage = Stage::new();
+        stage.not_replayed("the System ends in the middle");
+        let above = Supervisor::builder(SupervisorSpec::new(Strategy::OneForOne));
+        let (above, _) = above.start().await.unwrap();
+        let builder = System::builder(stage.store.clone()).team(sleeper(600).into_team().unwrap());
+        let system = builder.start_linked(above.actor()).await.unwrap();
+        let run = ask(&system, "busy", "go").await;
+        let session = system.session("busy", "s");
+        let killing = async {
+            pause(100).await;
+            let root = system.supervisor().unwrap().actor();
+            match way {
+                "killed" => root.kill(),
+                "stopped" => root.stop(None),
+                _ => above.actor().kill(),
+            }
+        };
+        let waiting = async {
+            let queued = session.send("again");
+            let (outcome, queued, quiet) = futures_util::join!(run.outcome(), queued, run.quiet());
+            [outcome.err(), queued.err(), quiet.err()]
+        };
+        let waiting = tokio::time::timeout(Duration::from_secs(60), waiting);
+        let (told, ()) = futures_util::join!(waiting, killing);
+        for error in told.unwrap_or_else(|_| panic!("nobody is told: {way}")) {
+            assert!(
+                matches!(error, Some(SystemError::Stopped)),
+                "{way}: {error:?}"
+            );
+        }
+        let late = session.send("late").await.unwrap_err();
+        assert!(matches!(late, SystemError::Stopped), "{way}: {late}");
+    }
 }

@@ -115,6 +115,7 @@ impl From<SystemError> for Problem {
         match &error {
             SystemError::Overloaded { .. } => Self::new(unavailable, "overloaded", detail()),
             SystemError::Stopped => Self::stopping(),
+            SystemError::AgentLost { .. } => Self::new(unavailable, "agent-lost", detail()),
             SystemError::UnknownRun(run) => Self::not_found(format!("run {run}")),
             SystemError::UnknownTeam { name, .. } => Self::not_found(format!("team {name:?}")),
             // That the session is another owner's is not told.

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock, atomic::AtomicBool},
+    sync::{
+        Arc, OnceLock, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use parking_lot::{Mutex, RwLock};
@@ -24,6 +27,7 @@ use crate::{
         services::Services,
         shared::{Shared, TeamEntry},
         state_cache::StateCache,
+        supervisor::Supervisor,
         tool_executor::ToolExecutor,
         volatile::VolatileTeams,
     },
@@ -235,6 +239,7 @@ impl SystemBuilder {
             None => supervisor.start().await?,
         };
         shared.services.companions.below(root.clone());
+        tokio::spawn(ends_with(root.clone(), Arc::downgrade(&shared)));
         let _ = shared.root.set(root);
         let system = System(shared, Acting::default());
         system.0.announce().await?;
@@ -245,6 +250,17 @@ impl SystemBuilder {
             system.recover().await?;
         }
         Ok(system)
+    }
+}
+
+/// Tells whoever waits for this System when its root supervisor has ended, however it came to that.
+async fn ends_with(root: Supervisor, shared: Weak<Shared>) {
+    root.wait().await;
+    if let Some(shared) = shared.upgrade()
+        && !shared.stopped.swap(true, Ordering::AcqRel)
+    {
+        tracing::error!("the System has stopped: its root supervisor has ended");
+        shared.services.previewer.live.let_go();
     }
 }
 

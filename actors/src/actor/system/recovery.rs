@@ -337,12 +337,8 @@ impl System {
         };
         self.0.known_team(&session.team)?.check_code_of(&root)?;
         self.0.services.previewer.live.retry_tree(root.root);
-        let agent = self.0.agent_of(&session).await?;
-        let (sender, receiver) = oneshot::channel();
-        agent
-            .cast(AgentCommand::Wake(root.run, take_over, Some(sender), None))
-            .map_err(|_| SystemError::Stopped)?;
-        receiver.await.map_err(|_| SystemError::Stopped)??;
+        let wake = |sender| AgentCommand::Wake(root.run, take_over, Some(sender), None);
+        self.0.ask_agent(&session, wake).await??;
         Ok(self.run(run))
     }
 

@@ -219,7 +219,11 @@ impl Asked {
         match (&sent, admission) {
             (Ok(run), Some(admission)) => quotas.follow(admission, run, Use::default()),
             // The turn may be recorded; its quotas are settled when that is known.
-            (Err(SystemError::Stopped | SystemError::Store(_)), _) | (_, None) => {}
+            (
+                Err(SystemError::Stopped | SystemError::AgentLost { .. } | SystemError::Store(_)),
+                _,
+            )
+            | (_, None) => {}
             (Err(_), Some(admission)) => quotas.give_back(admission).await,
         }
         sent.map_err(|error| match error {
