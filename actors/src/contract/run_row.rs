@@ -148,7 +148,7 @@ pub struct RunFilter {
 
 impl RunFilter {
     /// All runs that have not ended.
-    pub(crate) fn open() -> Self {
+    pub fn open() -> Self {
         Self {
             open: true,
             ..Self::default()
