@@ -11,15 +11,10 @@ use super::{
     acting::Use,
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
-    open_questions::is_stalled,
-    poll_interval::PollInterval,
     recording::read_row,
 };
 use crate::{
-    contract::{
-        ItemBody, MailboxItem, Notice, RunFilter, RunRow, RunStatus, RunTree, StoreError,
-        StoredLine, Ticket,
-    },
+    contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},
     run::{
         Code, Recorded,
         operations::{self, AgentMessage, Allowance, TopicCounts},
@@ -318,90 +313,6 @@ impl Run {
             });
         }
         Ok(end_of(self.system.store(), self.id).await?)
-    }
-
-    /// Waits until the run has ended, is parked, or waits for something outside, and returns its
-    /// row.
-    ///
-    /// # Errors
-    /// The errors of the store.
-    pub async fn wait(&self) -> Result<RunRow, SystemError> {
-        let mut interval = PollInterval::new();
-        loop {
-            let run = self.current().await?;
-            let row = run.rest(|status| !status.is_under_way()).await?;
-            let goes_on = row.status == RunStatus::Continued;
-            if !goes_on && (row.status != RunStatus::Waiting || !run.has_news(&row).await?) {
-                return Ok(row);
-            }
-            let services = &self.system.shared().services;
-            services.clock.sleep(interval.pause()).await;
-        }
-    }
-
-    /// Whether the run is open and cannot go on by itself: all runs of its tree are parked, or wait for a person, a message,
-    /// a result or a time. Where one of them is at work, or waits for its model's provider or for the answer to a suspended
-    /// model call, such as one in a batch, the run goes on by itself. This reads the journals of the runs that wait.
-    ///
-    /// # Errors
-    /// The errors of the store.
-    pub async fn is_stalled(&self) -> Result<bool, SystemError> {
-        let row = self.current().await?.status().await?;
-        Ok(is_stalled(self.system.store(), &row).await?)
-    }
-
-    /// Whether an item came for a waiting tree that the tree has not dealt with yet.
-    async fn has_news(&self, row: &RunRow) -> Result<bool, SystemError> {
-        let store = self.system.store();
-        let mut filter = RunFilter::open();
-        filter.root = Some(row.root);
-        for row in store.runs(filter).await? {
-            let stays = |item: &MailboxItem| {
-                use ItemBody::{ForwardedTurn, ForwardedTurnEnded, Message, Steer, SteeringTurn};
-                let of_turns = matches!(item.body, ForwardedTurn(_) | ForwardedTurnEnded { .. });
-                of_turns || matches!(item.body, Message { .. } | Steer(_) | SteeringTurn(_))
-            };
-            for mailbox in row.mailboxes() {
-                if !store.mailbox(mailbox).await?.iter().all(stays) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Waits until the run has one of these statuses.
-    pub(super) async fn rest(
-        &self,
-        wanted: impl Fn(RunStatus) -> bool,
-    ) -> Result<RunRow, SystemError> {
-        let services = &self.system.shared().services;
-        let live = &services.previewer.live;
-        let (mut watch, mut interval) = (live.watch(self.id), PollInterval::new());
-        loop {
-            watch.mark();
-            let told = services.store.news(Notice::Rested(self.id));
-            let row = self.status().await?;
-            if wanted(row.status) {
-                return Ok(row);
-            }
-            if self.system.shared().is_stopped() {
-                return Err(SystemError::Stopped);
-            }
-            if let Some(error) = live.failure(self.id) {
-                return Err(SystemError::Store(error));
-            }
-            // The watch rings when an incarnation of the run in this process ends. That the run begins to
-            // wait, and what another process does, is told by the store or found by looking.
-            if live.is_live(self.id) {
-                interval.restart();
-            }
-            tokio::select! {
-                biased;
-                () = watch.rung() => {}
-                () = interval.next(&*services.clock, told) => {}
-            }
-        }
     }
 
     pub(super) async fn recorded(&self) -> Result<Recorded, SystemError> {

@@ -48,6 +48,7 @@ mod tool_call;
 mod tool_executor;
 mod turns;
 mod volatile;
+mod waiting;
 mod wake_service;
 
 pub use cancelling::{Quiet, StillRunning};

@@ -243,3 +243,34 @@ async fn whoever_tells_an_agent_that_receives_nothing_hears_it() {
         assert_eq!(text(&run).await, "done");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_told_something_is_waited_for_until_it_has_heard_it() {
+    let stage = Stage::new();
+    let listener = Agent::from_fn("listener", |cx: RunContext| async move {
+        for _ in 0..2 {
+            let word = heard(&cx).await?;
+            cx.ask(format!("Is it {word}?")).await?;
+        }
+        Ok(Outcome::answer("heard"))
+    });
+    let system = stage.start(listener).await;
+    let run = ask(&system, "listener", "go").await;
+    for (said, asleep) in [("soon", 0), ("late", 100_000)] {
+        run.wait().await.unwrap();
+        pause(asleep).await;
+        run.tell(&word(said)).await.unwrap();
+        run.wait().await.unwrap();
+        let (_, operation, question) = run.questions().await.unwrap().remove(0);
+        assert_eq!(question.prompt, format!("Is it {said}?"));
+        if said == "late" {
+            // It receives nothing more, and nobody waits for that.
+            run.tell(&word("unheard")).await.unwrap();
+            let began = tokio::time::Instant::now();
+            run.wait().await.unwrap();
+            assert!(began.elapsed() < Duration::from_secs(2));
+        }
+        run.answer(operation, json!("yes")).await.unwrap();
+    }
+    assert_eq!(text(&run).await, "heard");
+}
