@@ -105,15 +105,17 @@ pub struct Comparison {
     /// Its 95 % interval, by clusters; `None` for fewer than two clusters. Where all differ by the same, a share of others
     /// that is too rare to be seen is allowed for.
     pub interval: Option<Interval>,
-    /// The two-sided p-value of no difference; McNemar's mid-p where each sample was tried once and is a plain success
-    /// or failure.
+    /// The two-sided p-value of no difference; McNemar's mid-p where each sample was tried once, is a plain success or
+    /// failure, and is a cluster of its own.
     pub p: Option<f64>,
     /// The samples that both variants have scores of.
     pub samples: usize,
     /// McNemar's test, where it applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcnemar: Option<McNemar>,
-    /// The smallest true difference that a comparison of this size finds in four of five trials.
+    /// The smallest true difference that a comparison of this size finds in four of five trials: (z.975 + z.8) times the
+    /// standard error of the difference, in which the noise of the repeats and the likeness of clusters are contained.
+    /// `None` for fewer than two clusters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
 }
@@ -167,7 +169,8 @@ impl Comparison {
                 upper: (difference + half).min(most),
             })
         });
-        let mcnemar = plain(pairs);
+        // The test is one of samples that are independent of each other.
+        let mcnemar = plain(pairs).filter(|_| clusters == samples);
         let p = match (mcnemar, error) {
             (Some(test), _) => Some(test.mid),
             (None, Some(error)) => p_of(difference, error, clusters - 1),
@@ -179,7 +182,7 @@ impl Comparison {
             p,
             samples,
             mcnemar,
-            detectable: detectable_difference(pairs),
+            detectable: error.map(|error| power_z() * error),
         }
     }
 }
@@ -196,7 +199,7 @@ pub fn resampled_difference(pairs: &[Pair], seed: u64, resamples: usize) -> Opti
     Clustered::new(clusters.into_values()).bootstrap(seed, resamples)
 }
 
-/// McNemar's test, where every sample was tried once in both variants and scored 0 or 1.
+/// McNemar's test of pairs in which every sample was tried once in both variants and scored 0 or 1.
 fn plain(pairs: &[&Pair]) -> Option<McNemar> {
     let (mut base_only, mut other_only) = (0, 0);
     for pair in pairs {
@@ -247,17 +250,6 @@ fn power_z() -> f64 {
     standard.inverse_cdf(0.975) + standard.inverse_cdf(0.8)
 }
 
-/// The smallest true difference that a comparison of this size finds with a power of 80 % at a level of 5 %:
-/// (z.975 + z.8) · s/√n, with s² the variance of the samples' differences, in which the noise of the repeats is
-/// contained. `None` for fewer than two samples.
-fn detectable_difference(pairs: &[&Pair]) -> Option<f64> {
-    let differences = pairs
-        .iter()
-        .map(|pair| mean(&pair.other) - mean(&pair.base));
-    let variance = variance(&differences.collect::<Vec<f64>>())?;
-    Some(power_z() * (variance / pairs.len() as f64).sqrt())
-}
-
 /// Holm's adjustment of p-values for testing several at once (Holm 1979), in the order of the input.
 pub fn holm(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
@@ -272,13 +264,4 @@ pub fn holm(values: &[f64]) -> Vec<f64> {
 
 fn mean(scores: &[f64]) -> f64 {
     scores.iter().sum::<f64>() / scores.len() as f64
-}
-
-fn variance(values: &[f64]) -> Option<f64> {
-    if values.len() < 2 {
-        return None;
-    }
-    let center = mean(values);
-    let squares = values.iter().map(|value| (value - center).powi(2));
-    Some(squares.sum::<f64>() / (values.len() - 1) as f64)
 }

@@ -283,3 +283,28 @@ fn the_intervals_of_resamples_hold_the_true_mean() {
         assert!((0.93..0.97).contains(&share), "{share}");
     }
 }
+
+/// Samples of one cluster say the same, so ten clusters are no more evidence than ten samples.
+#[test]
+fn samples_that_are_alike_are_no_evidence_of_their_own() {
+    let pairs = |clusters: usize, size: usize| -> Vec<Pair> {
+        let samples = (0..clusters).flat_map(|cluster| (0..size).map(move |_| cluster));
+        let pairs = samples.map(|cluster| Pair {
+            cluster: cluster.to_string(),
+            base: vec![f64::from(u8::from(cluster % 5 == 0))],
+            other: vec![f64::from(u8::from(cluster % 5 < 3))],
+        });
+        pairs.collect()
+    };
+    let (one, ten) = (
+        Comparison::of(&pairs(10, 1)).unwrap(),
+        Comparison::of(&pairs(10, 10)).unwrap(),
+    );
+    assert!(one.mcnemar.is_some());
+    assert!(ten.mcnemar.is_none(), "{:?}", ten.mcnemar);
+    assert!(ten.p.unwrap() > 0.01, "{:?}", ten.p);
+    let (one_within, ten_within) = (one.interval.unwrap(), ten.interval.unwrap());
+    close(ten_within.lower, one_within.lower);
+    close(ten_within.upper, one_within.upper);
+    close(ten.detectable.unwrap(), one.detectable.unwrap());
+}
