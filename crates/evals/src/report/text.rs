@@ -32,7 +32,7 @@ pub(super) fn plain(report: &Report) -> String {
         text.push_str(cells.join("  ").trim_end());
         text.push('\n');
     }
-    let paragraphs = paragraphs(report, "  ");
+    let paragraphs = paragraphs(report, "  ", &|text| text.to_owned());
     for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
         text.push('\n');
         text.push_str(paragraph);
@@ -49,8 +49,7 @@ pub(super) fn markdown(report: &Report) -> String {
             let _ = writeln!(text, "|{}", "---|".repeat(row.len()));
         }
     }
-    let [differences, judging, worst, gate] = paragraphs(report, "- ");
-    let paragraphs = [differences, judging, unlinked(&worst), unlinked(&gate)];
+    let paragraphs = paragraphs(report, "- ", &code);
     for paragraph in paragraphs.iter().filter(|paragraph| !paragraph.is_empty()) {
         text.push('\n');
         text.push_str(paragraph);
@@ -58,19 +57,25 @@ pub(super) fn markdown(report: &Report) -> String {
     text
 }
 
-/// A text in which a model's words are no link, picture or element.
-fn unlinked(text: &str) -> String {
-    text.replace('[', "\\[").replace('<', "\\<")
+/// A text of one line as a span of code, in which a model's words are no link, mention, picture or element. The span ends
+/// with more ticks than stand together in it.
+fn code(text: &str) -> String {
+    let runs = text.split(|c| c != '`').map(str::len);
+    let ticks = "`".repeat(runs.max().unwrap_or(0) + 1);
+    format!("{ticks} {text} {ticks}")
 }
 
-fn paragraphs(report: &Report, bullet: &str) -> [String; 4] {
+/// The paragraphs below the table; `quoted` marks the words of models and samples.
+fn paragraphs(report: &Report, bullet: &str, quoted: Quoted<'_>) -> [String; 4] {
     [
         differences(report),
         judging::paragraph(report),
-        worst(report, bullet),
-        gate(report),
+        worst(report, bullet, quoted),
+        gate(report, quoted),
     ]
 }
+
+type Quoted<'a> = &'a dyn Fn(&str) -> String;
 
 /// A text as it may stand in a cell of a table: a model's words make neither columns nor lines.
 fn cell_text(text: &str) -> String {
@@ -248,7 +253,7 @@ fn difference(report: &ComparisonReport, measure: Option<&str>) -> String {
 }
 
 /// The first cells that did not succeed, each with its run.
-fn worst(report: &Report, bullet: &str) -> String {
+fn worst(report: &Report, bullet: &str, quoted: Quoted<'_>) -> String {
     let failed: Vec<_> = report
         .cells
         .iter()
@@ -256,8 +261,8 @@ fn worst(report: &Report, bullet: &str) -> String {
         .collect();
     let mut text = String::new();
     for cell in failed.iter().take(LISTED) {
-        let why: String = safety::printable_line(&cell.why(), REASON);
-        let sample = safety::printable_line(&cell.sample, REASON);
+        let why = quoted(&safety::printable_line(&cell.why(), REASON));
+        let sample = quoted(&safety::printable_line(&cell.sample, REASON));
         let _ = write!(
             text,
             "{bullet}{sample} in {}, repeat {}: {why}",
@@ -274,7 +279,7 @@ fn worst(report: &Report, bullet: &str) -> String {
     text
 }
 
-fn gate(report: &Report) -> String {
+fn gate(report: &Report, quoted: Quoted<'_>) -> String {
     match &report.gate {
         None => String::new(),
         Some(gate) if gate.passes => String::from("gate: passes\n"),
@@ -282,7 +287,7 @@ fn gate(report: &Report) -> String {
             let faults: Vec<String> = gate
                 .faults
                 .iter()
-                .map(|fault| safety::printable_line(fault, 4 * REASON))
+                .map(|fault| quoted(&safety::printable_line(fault, 4 * REASON)))
                 .collect();
             format!("gate: does not pass: {}\n", faults.join("; "))
         }
