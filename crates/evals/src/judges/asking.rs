@@ -173,13 +173,32 @@ pub(crate) struct Asked {
     pub(crate) verdict: Result<Verdict, NoVerdict>,
 }
 
-/// Why there is no verdict.
+/// Why there is no verdict, or no proposal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NoVerdict {
-    /// Its verdict cannot be read.
+    /// It cannot be read, or the model cannot be shown the material: whoever wrote that must not gain by it.
     Unreadable(String),
     /// A server, a network or the store failed.
     Infrastructure(String),
+}
+
+impl NoVerdict {
+    fn of(error: &AgentError) -> Self {
+        let why = error.to_string();
+        let kind = match error {
+            AgentError::Operation(error) => Some(&error.kind),
+            _ => None,
+        };
+        match kind {
+            Some(
+                ErrorKind::ContextOverflow
+                | ErrorKind::InvalidInput
+                | ErrorKind::Malformed
+                | ErrorKind::TooLarge,
+            ) => Self::Unreadable(why),
+            _ => Self::Infrastructure(why),
+        }
+    }
 }
 
 /// Asks a judge about this material under this key. A verdict that is recorded is not asked for again, but one whose
@@ -202,10 +221,9 @@ pub(crate) async fn ask(
     Ok(said.map(|said| Asked {
         run: said.run,
         spent: said.spent,
-        verdict: match said.answer {
-            Ok(answer) => reading::read(&answer, form, material).map_err(NoVerdict::Unreadable),
-            Err(why) => Err(NoVerdict::Infrastructure(why)),
-        },
+        verdict: said.answer.and_then(|answer| {
+            reading::read(&answer, form, material).map_err(NoVerdict::Unreadable)
+        }),
     }))
 }
 
@@ -227,7 +245,7 @@ pub(crate) struct Said {
     pub(crate) run: RunId,
     pub(crate) spent: Spent,
     /// The answer, or why there is none.
-    pub(crate) answer: Result<String, String>,
+    pub(crate) answer: Result<String, NoVerdict>,
 }
 
 impl Question<'_> {
@@ -264,9 +282,11 @@ impl Question<'_> {
             read_run(&run, &mut recording).await?;
             let answer = match &recording.end {
                 Some(End::Answered(said)) => Ok(said.clone()),
-                Some(End::Stopped(reason)) => Err(reason.to_string()),
-                Some(End::Failed(error)) => Err(error.to_string()),
-                None => Err(String::from("its end is not recorded")),
+                Some(End::Stopped(reason)) => Err(NoVerdict::Infrastructure(reason.to_string())),
+                Some(End::Failed(error)) => Err(NoVerdict::of(error)),
+                None => Err(NoVerdict::Infrastructure(String::from(
+                    "its end is not recorded",
+                ))),
             };
             let failed = answer.is_err();
             let said = Said {

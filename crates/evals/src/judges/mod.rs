@@ -21,11 +21,11 @@ pub use self::{
     spec::{JudgeSpec, Pairs, PairwiseSpec},
 };
 use self::{
-    asking::{Asked, Material, NoVerdict, ask},
+    asking::{Asked, Material, ask},
     form::{Form, Given},
 };
 pub(crate) use self::{
-    asking::{BEHAVIOR, Question, behavior, name_by_digest},
+    asking::{BEHAVIOR, NoVerdict, Question, behavior, name_by_digest},
     labels::{LabelVerdicts, Labels},
     pairwise::{PairJudge, PairOutcome, PairResult},
     reading::without_thoughts,

@@ -15,7 +15,7 @@ use crate::{
     cell::{Cell, CellResult},
     evaluation::{Evaluation, EvaluationFault, Reach},
     judged::recorded,
-    judges::Question,
+    judges::{NoVerdict, Question},
     purse::Purse,
     statistics::Draws,
     suite::Sample,
@@ -269,10 +269,14 @@ impl<'a, S> Search<'a, S> {
             return Ok(None);
         };
         self.purse.add(&said.spent);
-        let answer = said.answer.map_err(|why| {
-            Halt::Infrastructure(format!("the model that proposes texts failed: {why}"))
-        })?;
-        let read = proposing::read(&answer).ok();
+        let read = match said.answer {
+            Ok(answer) => proposing::read(&answer).ok(),
+            Err(NoVerdict::Unreadable(_)) => None,
+            Err(NoVerdict::Infrastructure(why)) => {
+                let why = format!("the model that proposes texts failed: {why}");
+                return Err(Halt::Infrastructure(why));
+            }
+        };
         if read.is_none() {
             self.unreadable += 1;
         }
