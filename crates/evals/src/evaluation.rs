@@ -28,7 +28,7 @@ use crate::{
     judges::{self, Asking, Judge, PairJudge},
     purse::Purse,
     recording::{End, Recording, at_rest, has_ended, read_run},
-    scorers::{Scorer, ScorerFault},
+    scorers::{Scorer, ScorerFault, ScorerSpec},
     scoring::{Scoring, score, scoring_of},
     suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
 };
@@ -133,6 +133,13 @@ impl Evaluation {
         }
         if samples.is_empty() {
             return Err(EvaluationFault::NoSamples(suite.evaluation));
+        }
+        let idle = suite.scorers.iter().find_map(|scorer| match scorer {
+            ScorerSpec::Calls(spec) => spec.fault(&samples),
+            _ => None,
+        });
+        if let Some(fault) = idle {
+            return Err(fault.into());
         }
         let mut variants = Vec::new();
         for name in suite.variant_names() {

@@ -53,7 +53,16 @@ pub(crate) fn scoring_of(
             }
             pure => Scoring::Pure(scorer_of(pure)?),
         };
-        if all.iter().any(|known| known.name() == scoring.name()) {
+        let fault = match scoring.name() {
+            "success" | "reward" => {
+                Some("a report has this name for what it sums up: give it another `name`")
+            }
+            name if all.iter().any(|known| known.name() == name) => {
+                Some("another scorer has this name: give it a `name`")
+            }
+            _ => None,
+        };
+        if let Some(reason) = fault {
             return Err(ScorerFault {
                 scorer: scoring.name().to_owned(),
                 reason: String::from("another scorer has this name: give it a `name`"),

@@ -243,6 +243,9 @@ pub(super) fn holds_words(text: &str, wanted: &str) -> bool {
 
 fn pattern(answer: &str, expected: &Value) -> Score {
     let pattern = text_of(expected);
+    if pattern.is_empty() {
+        return Score::fail("the expected pattern is empty, so every answer would fit it");
+    }
     match Regex::new(&pattern) {
         Ok(regex) if regex.is_match(answer) => Score::pass("the answer fits the pattern"),
         Ok(_) => Score::fail(format!("the answer does not fit the pattern {pattern:?}")),

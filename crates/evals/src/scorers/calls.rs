@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Score, Scorer, answer::equal, matching::assign};
+use super::{Score, Scorer, ScorerFault, answer::equal, matching::assign};
 use crate::{
     recording::{RecordedCall, Recording},
     suite::Sample,
@@ -68,6 +68,22 @@ pub enum ArgumentMatch {
     Subset,
     /// They have the names and the types of the expected ones.
     Types,
+}
+
+impl CallsSpec {
+    /// The fault of one that demands nothing of any of these samples.
+    pub(crate) fn fault(&self, samples: &[Sample]) -> Option<ScorerFault> {
+        let demands = self.expect.is_some() || !self.never.is_empty();
+        if demands || samples.iter().any(|sample| sample.calls.is_some()) {
+            return None;
+        }
+        Some(ScorerFault {
+            scorer: self.name.clone().unwrap_or_else(|| String::from("calls")),
+            reason: String::from(
+                "demands nothing: give `expect` or `never`, or `calls` in samples",
+            ),
+        })
+    }
 }
 
 pub(super) struct CallsScorer {

@@ -6,7 +6,7 @@ use ghostlight_actors::safety::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Score, Scorer};
+use super::{Score, Scorer, ScorerFault};
 use crate::{recording::Recording, suite::Sample};
 
 /// Bounds on what a cell may consume. A cell that keeps all of them scores 1; one that exceeds them scores the share that
@@ -39,14 +39,21 @@ pub(super) struct ConsumedScorer {
 }
 
 impl ConsumedScorer {
-    pub(super) fn new(spec: &ConsumedSpec) -> Self {
-        Self {
-            name: spec
-                .name
-                .clone()
-                .unwrap_or_else(|| String::from("consumed")),
-            spec: spec.clone(),
+    pub(super) fn new(spec: &ConsumedSpec) -> Result<Self, ScorerFault> {
+        let name = spec.name.clone();
+        let name = name.unwrap_or_else(|| String::from("consumed"));
+        let bounds = [spec.steps, spec.model_calls, spec.tool_calls, spec.tokens];
+        let bounds = bounds.into_iter().chain([spec.cost_micros]).flatten();
+        if bounds.count() == 0 && spec.latency.is_none() {
+            return Err(ScorerFault {
+                scorer: name,
+                reason: String::from("demands nothing: give a bound, such as `steps`"),
+            });
         }
+        Ok(Self {
+            name,
+            spec: spec.clone(),
+        })
     }
 }
 

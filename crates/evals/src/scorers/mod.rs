@@ -117,7 +117,7 @@ pub fn scorer_of(spec: &ScorerSpec) -> Result<Box<dyn Scorer>, ScorerFault> {
         ScorerSpec::Answer(spec) => Box::new(answer::AnswerScorer::new(spec)?),
         ScorerSpec::Calls(spec) => Box::new(calls::CallsScorer::new(spec)),
         ScorerSpec::Effects(spec) => Box::new(effects::EffectsScorer::new(spec)),
-        ScorerSpec::Consumed(spec) => Box::new(consumed::ConsumedScorer::new(spec)),
+        ScorerSpec::Consumed(spec) => Box::new(consumed::ConsumedScorer::new(spec)?),
         ScorerSpec::Bfcl(spec) => Box::new(bfcl::BfclScorer::new(spec)),
         ScorerSpec::Contains(spec) => texts::contains(spec)?,
         ScorerSpec::Pattern(spec) => texts::pattern(spec)?,
