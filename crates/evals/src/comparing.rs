@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cell::Cell,
-    report::{pairs, strict_value},
-    statistics::{Comparison, Interval, Pair, RESAMPLES, Verdict, holm, resampled_difference},
+    report::{adjust, pairs, strict_value},
+    statistics::{Comparison, Interval, Pair, RESAMPLES, Verdict, resampled_difference},
 };
 
 /// A report that was written as JSON, as far as it is compared with another one.
@@ -97,7 +97,7 @@ pub struct MeasureReport {
     pub comparison: Comparison,
     /// The interval of the difference by resampling clusters (BCa); `None` where all differ by the same.
     pub resampled: Option<Interval>,
-    /// The p-value, adjusted for the number of measures (Holm).
+    /// The p-value of success and of the reward, adjusted for the number of the two (Holm).
     pub adjusted_p: Option<f64>,
 }
 
@@ -129,11 +129,9 @@ impl Compared {
             .iter()
             .filter_map(|(name, value)| measure(name, value, base_cells, other_cells))
             .collect();
-        let known: Vec<f64> = reports.iter().filter_map(|m| m.comparison.p).collect();
-        let mut adjusted = holm(&known).into_iter();
-        for report in &mut reports {
-            report.adjusted_p = report.comparison.p.and_then(|_| adjusted.next());
-        }
+        let tests = reports.iter_mut();
+        let tests = tests.filter(|report| [SUCCESS, REWARD].contains(&report.measure.as_str()));
+        adjust(tests.map(|report| (Some(&report.comparison), &mut report.adjusted_p)));
         let strict = Comparison::of(&pairs(base_cells, other_cells, &strict_value));
         let unread = |cell: &&&Cell| strict_value(cell, false) != strict_value(cell, true);
         Self {
@@ -194,6 +192,8 @@ impl Compared {
 
 /// The measure that the verdict is about.
 const SUCCESS: &str = "success";
+/// The measure of the suite's own making.
+const REWARD: &str = "reward";
 /// How many cells are listed.
 const LISTED: usize = 20;
 
@@ -221,7 +221,7 @@ fn measures<'a>(base: &[&'a Cell], other: &[&'a Cell]) -> Vec<(String, Measure<'
     }
     let has_reward = |cells: &[&Cell]| cells.iter().any(|cell| cell.reward.is_some());
     if has_reward(base) && has_reward(other) {
-        all.push((String::from("reward"), Box::new(|cell| cell.reward)));
+        all.push((REWARD.to_owned(), Box::new(|cell| cell.reward)));
     }
     let spent: [(&str, Spends); 4] = [
         ("model_calls", |cell| cell.spent.model_calls),

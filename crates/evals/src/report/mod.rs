@@ -193,7 +193,8 @@ impl Report {
                 compared(&value, allowed_reward)
             }),
         };
-        adjust(comparisons.iter_mut().chain(&mut rewards));
+        let tests = comparisons.iter_mut().chain(&mut rewards);
+        adjust(tests.map(|report| (report.comparison.as_ref(), &mut report.adjusted_p)));
         let mut report = Self {
             evaluation: suite.evaluation.clone(),
             scorers: evaluation.scorer_digests(),
@@ -388,14 +389,15 @@ fn compare<'a>(
     comparisons.collect()
 }
 
-/// Adjusts the p-values of all comparisons for their number.
-fn adjust<'a>(reports: impl Iterator<Item = &'a mut ComparisonReport>) {
-    let p = |report: &ComparisonReport| report.comparison.as_ref().and_then(|found| found.p);
-    let mut reports: Vec<&mut ComparisonReport> = reports.collect();
-    let known: Vec<f64> = reports.iter().filter_map(|report| p(report)).collect();
-    let mut adjusted = holm(&known).into_iter();
-    for report in &mut reports {
-        report.adjusted_p = p(report).and_then(|_| adjusted.next());
+/// Adjusts the p-values of what a reader decides by, for their number (Holm): success and reward, of each variant that is
+/// shown. What else is measured explains a difference, so it is shown with its interval and no p-value.
+pub(crate) fn adjust<'a>(
+    tests: impl Iterator<Item = (Option<&'a Comparison>, &'a mut Option<f64>)>,
+) {
+    let p = tests.filter_map(|(comparison, adjusted)| Some((comparison?.p?, adjusted)));
+    let (p, adjusted): (Vec<f64>, Vec<&mut Option<f64>>) = p.unzip();
+    for (adjusted, p) in adjusted.into_iter().zip(holm(&p)) {
+        *adjusted = Some(p);
     }
 }
 
