@@ -29,6 +29,9 @@ pub struct Cell {
     /// Its reward, where the suite has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reward: Option<f64>,
+    /// The lowest reward that it may have, where a verdict cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest_reward: Option<f64>,
     /// The runs of its turns.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunId>,
@@ -101,14 +104,26 @@ impl CellResult {
 impl Cell {
     /// Whether it passed all scorers that count; `None` where the cell says nothing about the agent.
     pub fn success(&self) -> Option<bool> {
+        self.success_by(Score::passes)
+    }
+
+    /// The same with each verdict that cannot be read as the lowest one.
+    pub(crate) fn lowest_success(&self) -> Option<bool> {
+        match self.result {
+            CellResult::Unreadable { decided: false, .. } => Some(false),
+            _ => self.success_by(|score| score.lowest().passes),
+        }
+    }
+
+    fn success_by(&self, passes: impl Fn(&Score) -> bool) -> Option<bool> {
         let mut counted = self.scores().filter(|(_, score)| score.counts);
         match &self.result {
             CellResult::Scored { .. } | CellResult::Unreadable { decided: true, .. } => {
                 let first = counted.next()?;
-                Some(first.1.passes() && counted.all(|(_, score)| score.passes()))
+                Some(passes(first.1) && counted.all(|(_, score)| passes(score)))
             }
             CellResult::Unreadable { .. } => {
-                counted.any(|(_, score)| !score.passes()).then_some(false)
+                counted.any(|(_, score)| !passes(score)).then_some(false)
             }
             CellResult::AgentFailed { .. } => Some(false),
             CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
@@ -124,11 +139,20 @@ impl Cell {
         scores.into_iter().flatten()
     }
 
-    /// Its scores, to be changed.
-    pub(crate) fn scores_mut(&mut self) -> Option<&mut BTreeMap<String, Score>> {
-        match &mut self.result {
-            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => Some(scores),
-            _ => None,
+    /// Takes these scorers out of its success. What only they say nothing about is decided by the others.
+    pub(crate) fn discount(&mut self, is_out: impl Fn(&str) -> bool, scorers: &[String]) {
+        let (CellResult::Scored { scores } | CellResult::Unreadable { scores, .. }) =
+            &mut self.result
+        else {
+            return;
+        };
+        for (name, score) in scores.iter_mut() {
+            score.counts &= !is_out(name);
+        }
+        let mut missing = scorers.iter().filter(|name| !scores.contains_key(*name));
+        let all_out = missing.all(|name| is_out(name));
+        if let CellResult::Unreadable { decided, .. } = &mut self.result {
+            *decided |= all_out;
         }
     }
 

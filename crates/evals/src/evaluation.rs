@@ -44,7 +44,7 @@ pub struct Evaluation {
     pub(crate) suite: SuiteSpec,
     pub(crate) samples: Vec<Sample>,
     variants: Vec<Variant>,
-    scorings: Vec<Scoring>,
+    pub(crate) scorings: Vec<Scoring>,
     pub(crate) pair_judges: Vec<PairJudge>,
 }
 
@@ -311,7 +311,7 @@ impl Evaluation {
         recording: Recording,
         judged: Spent,
     ) -> Cell {
-        let reward = self.reward(&recording, &result);
+        let (reward, lowest_reward) = self.reward(&recording, &result);
         Cell {
             variant: place.variant.name.clone(),
             sample: place.sample.id.clone(),
@@ -320,6 +320,7 @@ impl Evaluation {
             repeat: place.repeat,
             result,
             reward,
+            lowest_reward,
             runs: recording.runs,
             spent: recording.spent,
             judged,
@@ -327,17 +328,23 @@ impl Evaluation {
         }
     }
 
-    /// The reward of a cell; `None` where the suite has none, or the cell says nothing about the agent.
-    fn reward(&self, recording: &Recording, result: &CellResult) -> Option<f64> {
-        let reward = self.suite.reward.as_ref()?;
+    /// The reward of a cell, and the lowest one that it may have where a verdict cannot be read; `None` where the suite has
+    /// none, or the cell says nothing about the agent.
+    fn reward(&self, recording: &Recording, result: &CellResult) -> (Option<f64>, Option<f64>) {
+        let Some(reward) = &self.suite.reward else {
+            return (None, None);
+        };
         let names: Vec<&str> = self.scorings.iter().map(Scoring::name).collect();
-        match result {
-            CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => {
-                reward.of(recording, &names, Some(scores))
+        let (scores, is_read) = match result {
+            CellResult::Scored { scores } => {
+                (scores, scores.values().all(|score| score.lowest.is_none()))
             }
-            CellResult::AgentFailed { .. } => reward.of(recording, &names, None),
-            CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => None,
-        }
+            CellResult::Unreadable { scores, .. } => (scores, false),
+            CellResult::AgentFailed { .. } => return (reward.of(recording, &names, None), None),
+            CellResult::Infrastructure { .. } | CellResult::NotRun { .. } => return (None, None),
+        };
+        let lowest = (!is_read).then(|| reward.lowest(recording, &names, scores));
+        (reward.of(recording, &names, Some(scores)), lowest.flatten())
     }
 
     /// Tries a cell, and scores what was recorded of it.

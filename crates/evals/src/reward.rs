@@ -84,7 +84,8 @@ impl RewardSpec {
         })
     }
 
-    /// The lowest reward that a cell with these scores can have: a missing score takes the value that its weight likes least.
+    /// The lowest reward that a cell with these scores can have: where a verdict cannot be read, the score is what its weight
+    /// likes least.
     pub(crate) fn lowest(
         &self,
         recording: &Recording,
@@ -92,8 +93,11 @@ impl RewardSpec {
         scores: &BTreeMap<String, Score>,
     ) -> Option<f64> {
         self.total(recording, scorers, |term| {
-            let worst = if term.weight < 0.0 { 1.0 } else { 0.0 };
-            Some(scores.get(&term.of).map_or(worst, |score| score.value))
+            Some(match scores.get(&term.of) {
+                Some(score) if score.lowest.is_none() || term.weight >= 0.0 => score.lowest().value,
+                _ if term.weight < 0.0 => 1.0,
+                _ => 0.0,
+            })
         })
     }
 

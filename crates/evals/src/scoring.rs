@@ -36,6 +36,25 @@ impl Scoring {
     }
 }
 
+/// The scorers that rest on one of these judges, each with that judge: the judges themselves, and composites of them.
+pub(crate) fn resting_on(scorings: &[Scoring], judges: &[&str]) -> BTreeMap<String, String> {
+    let mut found = BTreeMap::new();
+    for scoring in scorings {
+        let name = scoring.name();
+        let judge = match scoring {
+            Scoring::Judge(_) => judges.contains(&name).then(|| name.to_owned()),
+            // What it is made of stands before it.
+            Scoring::Composite(composite) => {
+                let mut parts = composite.parts();
+                parts.find_map(|part| found.get(part).cloned())
+            }
+            _ => None,
+        };
+        found.extend(judge.map(|judge| (name.to_owned(), judge)));
+    }
+    found
+}
+
 /// The scorers of a suite in this folder, in their order.
 pub(crate) fn scoring_of(
     specs: &[ScorerSpec],
@@ -65,7 +84,7 @@ pub(crate) fn scoring_of(
         if let Some(reason) = fault {
             return Err(ScorerFault {
                 scorer: scoring.name().to_owned(),
-                reason: String::from("another scorer has this name: give it a `name`"),
+                reason: reason.to_owned(),
             });
         }
         all.push(scoring);

@@ -167,19 +167,6 @@ impl Judge {
         Ok(Ok(verdicts))
     }
 
-    /// Lets the verdicts that cannot be read count as the lowest ones in a score; false where all can be read.
-    pub(crate) fn sink(&self, score: &mut Score) -> bool {
-        let scores = || score.verdicts.iter().map(|verdict| verdict.score);
-        if scores().all(|score| score.is_some()) {
-            return false;
-        }
-        let sum: f64 = scores().map(|score| score.unwrap_or(1.0)).sum();
-        let mean = sum / score.verdicts.len() as f64;
-        score.value = mean / f64::from(self.spec.scale);
-        score.passes = score.value >= self.spec.pass - 1e-9;
-        true
-    }
-
     /// The score that all verdicts together give: the mean of those that can be read.
     fn together(&self, verdicts: Vec<JudgeVerdict>) -> Result<Score, Missing> {
         let scores: Vec<f64> = verdicts.iter().filter_map(|v| v.score).collect();
@@ -201,10 +188,17 @@ impl Judge {
                 self.name
             )));
         }
-        let mean = scores.iter().sum::<f64>() / scores.len() as f64;
+        let (sum, scale) = (scores.iter().sum::<f64>(), f64::from(self.spec.scale));
+        let mean = sum / scores.len() as f64;
         // A mean such as 3.5 of 5 is the bound itself, whatever its last bits are.
         let least = self.spec.pass - 1e-9;
-        let mut score = Score::of(mean / f64::from(self.spec.scale), why).passing_from(least);
+        let mut score = Score::of(mean / scale, why).passing_from(least);
+        let unread = verdicts.len() - scores.len();
+        if unread > 0 {
+            // The lowest verdict is 1.
+            let lowest = (sum + unread as f64) / verdicts.len() as f64;
+            score = score.at_lowest(lowest / scale, least);
+        }
         score.verdicts = verdicts;
         Ok(score)
     }

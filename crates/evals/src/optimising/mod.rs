@@ -37,7 +37,6 @@ use self::{
 use crate::{
     cell::{Cell, CellResult},
     evaluation::{Evaluation, EvaluationFault, Reach},
-    judged::recorded,
     purse::Purse,
     suite::{Sample, SuiteFault, SuiteSpec, TeamSource, VariantSpec},
 };
@@ -230,14 +229,7 @@ impl Optimiser {
         for cell in &mut cells {
             let is_unread = matches!(cell.result, CellResult::Unreadable { .. });
             unreadable += usize::from(is_unread && self.measure(cell).is_none());
-            let is_partly_unread = cell.scores().any(|(_, score)| {
-                let mut verdicts = score.verdicts.iter();
-                verdicts.any(|verdict| verdict.score.is_none())
-            });
-            if is_unread || is_partly_unread {
-                let recording = recorded(system, cell).await?;
-                evaluation.sink(cell, &recording);
-            }
+            evaluation.sink(cell);
         }
         Ok((cells, unreadable))
     }

@@ -190,7 +190,7 @@ impl<'a, S> Search<'a, S> {
         let answer = recording.answer().map(str::to_owned);
         let read = self.optimiser.measure(&cell);
         let why = cell.why();
-        evaluation.sink(&mut cell, &recording);
+        evaluation.sink(&mut cell);
         let score = self.optimiser.measure(&cell);
         Ok(Tried {
             score,

@@ -1,5 +1,7 @@
 //! The verdict of a gate.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::{ComparisonReport, Report, WinReport};
@@ -20,25 +22,30 @@ pub struct GateReport {
     pub faults: Vec<String>,
 }
 
-/// The comparisons in which each cell of another variant whose verdict cannot be read is one that failed, or has the lowest
-/// reward of all; `None` where the gate does not ask for them.
-pub(super) struct Strict {
+/// What a gate asks for beside a report.
+pub(super) struct Given {
+    /// The comparisons in which each verdict of another variant that cannot be read is the lowest one; `None` where the gate
+    /// does not ask for them.
     pub(super) success: Option<Vec<ComparisonReport>>,
+    /// The same by reward.
     pub(super) reward: Option<Vec<ComparisonReport>>,
+    /// The scorers that count for nothing, each with the judge that it rests on.
+    pub(super) distrusted: BTreeMap<String, String>,
 }
 
 pub(super) fn judge(
     gate: &GateSpec,
     reward: Option<&RewardSpec>,
-    strict: &Strict,
+    given: &Given,
     report: &Report,
 ) -> GateReport {
     let mut faults = Vec::new();
-    if let Some(strict) = &strict.success {
+    if let Some(strict) = &given.success {
         faults.extend(lost(&report.comparisons, strict, ""));
     }
-    if let Some(strict) = &strict.reward {
-        match reward.and_then(|reward| distrusted(reward, report)) {
+    if let Some(strict) = &given.reward {
+        let mut terms = reward.into_iter().flat_map(|reward| &reward.sum);
+        match terms.find_map(|term| given.distrusted.get(&term.of)) {
             Some(judge) => faults.push(format!(
                 "the reward rests on the judge {judge}, which counts for nothing"
             )),
@@ -78,13 +85,6 @@ fn lost(found: &[ComparisonReport], strict: &[ComparisonReport], by: &str) -> Ve
         Some(format!("{other}: {verdict} against {base}{by}{counted}"))
     });
     faults.collect()
-}
-
-/// The judge that is a term of the reward and has not shown the agreement that the suite asks for.
-fn distrusted<'a>(reward: &RewardSpec, report: &'a Report) -> Option<&'a str> {
-    let judges = report.judges.iter().filter(|judge| !judge.counts);
-    let mut judges = judges.map(|judge| judge.judge.as_str());
-    judges.find(|judge| reward.sum.iter().any(|term| term.of == *judge))
 }
 
 /// The objections of judges of pairs: a judge that goes by the place, and a win rate that may be lower than one half by

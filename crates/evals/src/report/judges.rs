@@ -10,6 +10,7 @@ use crate::{
     judged::Judged,
     judges::{Judge, LabelVerdicts},
     scorers::JudgeVerdict,
+    scoring::resting_on,
     statistics::{Distance, cohens_kappa, krippendorffs_alpha},
 };
 
@@ -81,18 +82,14 @@ pub(super) fn reports(
         .collect()
 }
 
-/// Takes the scores of judges out of the success of cells, where they have not shown their agreement.
-pub(super) fn discount(reports: &[JudgeReport], cells: &mut [Cell]) {
-    let distrusted = reports.iter().filter(|report| !report.counts);
-    let distrusted: Vec<&str> = distrusted.map(|report| report.judge.as_str()).collect();
-    if distrusted.is_empty() {
-        return;
-    }
-    for scores in cells.iter_mut().filter_map(Cell::scores_mut) {
-        for (name, score) in scores {
-            score.counts &= !distrusted.contains(&name.as_str());
-        }
-    }
+/// The scorers that count for nothing, since they rest on a judge that has not shown its agreement; each with that judge.
+pub(super) fn distrusted(
+    evaluation: &Evaluation,
+    reports: &[JudgeReport],
+) -> BTreeMap<String, String> {
+    let judges = reports.iter().filter(|report| !report.counts);
+    let judges: Vec<&str> = judges.map(|report| report.judge.as_str()).collect();
+    resting_on(&evaluation.scorings, &judges)
 }
 
 fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport {

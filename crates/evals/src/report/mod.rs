@@ -150,7 +150,14 @@ impl Report {
     pub fn with_judged(evaluation: &Evaluation, mut cells: Vec<Cell>, judged: &Judged) -> Self {
         let suite = evaluation.suite();
         let judges = judges::reports(evaluation, &cells, judged);
-        judges::discount(&judges, &mut cells);
+        let distrusted = judges::distrusted(evaluation, &judges);
+        let scorers = evaluation.scorer_names();
+        let is_out = |name: &str| {
+            distrusted.contains_key(name) || suite.watch.iter().any(|watched| watched == name)
+        };
+        for cell in &mut cells {
+            cell.discount(is_out, &scorers);
+        }
         let names = suite.variant_names();
         let by_name = |name: &str| -> Vec<&Cell> {
             cells.iter().filter(|cell| cell.variant == name).collect()
@@ -180,18 +187,16 @@ impl Report {
             Some(_) => compared(&|cell, _| cell.reward, allowed_reward),
             None => Vec::new(),
         };
-        let lowest = cells.iter().filter_map(|cell| cell.reward);
-        let lowest = lowest.fold(f64::INFINITY, f64::min);
-        let lowest = Some(lowest).filter(|lowest| lowest.is_finite());
-        let strict = gate::Strict {
+        let given = gate::Given {
             success: allowed.map(|_| compared(&strict_value, allowed)),
             reward: allowed_reward.map(|_| {
-                let value = |cell: &Cell, is_base| {
-                    let lowest = lowest.filter(|_| gains_unread(cell, is_base));
-                    cell.reward.or(lowest)
+                let value = |cell: &Cell, is_base: bool| {
+                    let lowest = cell.lowest_reward.filter(|_| !is_base);
+                    lowest.or(cell.reward)
                 };
                 compared(&value, allowed_reward)
             }),
+            distrusted,
         };
         let tests = comparisons.iter_mut().chain(&mut rewards);
         adjust(tests.map(|report| (report.comparison.as_ref(), &mut report.adjusted_p)));
@@ -206,7 +211,7 @@ impl Report {
             gate: None,
             cells,
         };
-        report.gate = gate.map(|gate| gate::judge(gate, suite.reward.as_ref(), &strict, &report));
+        report.gate = gate.map(|gate| gate::judge(gate, suite.reward.as_ref(), &given, &report));
         report
     }
 
@@ -293,14 +298,13 @@ fn value(cell: &Cell) -> Option<f64> {
         .map(|success| if success { 1.0 } else { 0.0 })
 }
 
-/// The success of a cell as a number, where one that gains by an unreadable verdict has failed.
+/// The success of a cell as a number, where no other variant than the base gains by a verdict that cannot be read.
 pub(crate) fn strict_value(cell: &Cell, is_base: bool) -> Option<f64> {
-    value(cell).or_else(|| gains_unread(cell, is_base).then_some(0.0))
-}
-
-/// Whether a cell's verdict cannot be read and its variant must not gain by that: a gate counts it as the lowest one.
-fn gains_unread(cell: &Cell, is_base: bool) -> bool {
-    !is_base && matches!(cell.result, CellResult::Unreadable { .. })
+    let success = match is_base {
+        true => cell.success(),
+        false => cell.lowest_success(),
+    };
+    success.map(|success| if success { 1.0 } else { 0.0 })
 }
 
 /// The mean over the cells that have this value, by clusters.

@@ -71,17 +71,30 @@ impl Composite {
 
     /// The mean of these scores, or the name of one that is missing.
     pub(crate) fn score(&self, scores: &BTreeMap<String, Score>) -> Result<Score, String> {
-        let (mut sum, mut weights, mut low) = (0.0, 0.0, Vec::new());
+        let (mut sum, mut lowest, mut weights) = (0.0, 0.0, 0.0);
+        let (mut low, mut is_read) = (Vec::new(), true);
         for (name, weight) in &self.of {
             let Some(score) = scores.get(name) else {
                 return Err(format!("{} lacks the score of {name}", self.name));
             };
             sum += weight * score.value;
+            lowest += weight * score.lowest().value;
             weights += weight;
+            is_read &= score.lowest.is_none();
             if !score.passes() {
                 low.push(format!("{name} is {:.2}", score.value));
             }
         }
-        Ok(Score::of(sum / weights, low.join(", ")).passing_from(self.pass - 1e-9))
+        let least = self.pass - 1e-9;
+        let score = Score::of(sum / weights, low.join(", ")).passing_from(least);
+        Ok(match is_read {
+            true => score,
+            false => score.at_lowest(lowest / weights, least),
+        })
+    }
+
+    /// The scorers that it is the mean of.
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &String> {
+        self.of.keys()
     }
 }

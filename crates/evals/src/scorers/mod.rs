@@ -24,7 +24,7 @@ pub use self::{
     consumed::ConsumedSpec,
     documents::{CitationsSpec, JsonSpec},
     effects::EffectsSpec,
-    score::{JudgeVerdict, Score},
+    score::{JudgeVerdict, LowestScore, Score},
     texts::{
         ContainsSpec, FormatSpec, LatencySpec, LengthSpec, LengthUnit, PatternSpec, RefusalsSpec,
         TextForm,

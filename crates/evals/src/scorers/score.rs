@@ -20,6 +20,19 @@ pub struct Score {
     /// The verdicts of a judge's models.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verdicts: Vec<JudgeVerdict>,
+    /// The score with each verdict that cannot be read as the lowest one; `None` where all can be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest: Option<LowestScore>,
+}
+
+/// A score with each verdict that cannot be read as the lowest one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LowestScore {
+    /// The value, from 0 to 1.
+    pub value: f64,
+    /// Whether it passes.
+    pub passes: bool,
 }
 
 /// The verdict of one model of a judge on one cell.
@@ -70,6 +83,7 @@ impl Score {
             why: why.into(),
             counts: true,
             verdicts: Vec::new(),
+            lowest: None,
         }
     }
 
@@ -83,5 +97,18 @@ impl Score {
     /// Whether it passes.
     pub fn passes(&self) -> bool {
         self.passes
+    }
+
+    /// The score with each verdict that cannot be read as the lowest one.
+    pub(crate) fn lowest(&self) -> LowestScore {
+        let (value, passes) = (self.value, self.passes);
+        self.lowest.unwrap_or(LowestScore { value, passes })
+    }
+
+    /// The same score, which has this value where each verdict that cannot be read is the lowest one.
+    pub(crate) fn at_lowest(mut self, value: f64, least: f64) -> Self {
+        let passes = value >= least;
+        self.lowest = Some(LowestScore { value, passes });
+        self
     }
 }

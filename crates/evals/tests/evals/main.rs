@@ -18,6 +18,7 @@ mod scoring;
 mod statistics;
 mod suspended;
 mod trajectories;
+mod trusting;
 mod unreadable;
 mod variants;
 mod verdicts;
