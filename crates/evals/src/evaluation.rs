@@ -24,19 +24,17 @@ use ghostlight_actors::{
 use serde_json::Value;
 
 use crate::{
+    attempts::{ATTEMPTS, Attempts},
     cell::{self, Cell, CellResult},
     judges::{self, Asking, Judge, PairJudge},
     purse::Purse,
-    recording::{End, Recording, at_rest, has_ended, read_run},
+    recording::{End, Recording, at_rest, read_ended, read_run},
     scorers::{Scorer, ScorerFault, ScorerSpec},
     scoring::{Scoring, score, scoring_of},
     suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
 };
 
 pub use self::forks::Forked;
-
-/// How often a cell whose server failed is tried anew, over all times that the evaluation is started.
-const ATTEMPTS: u32 = 5;
 
 /// An evaluation that can be carried out.
 #[derive(Debug)]
@@ -374,7 +372,7 @@ impl Evaluation {
     }
 
     /// Tries a cell; `None` where it has an answer. An attempt that an earlier start of the evaluation recorded, and whose
-    /// server failed, is followed by another one.
+    /// server failed, is followed by another one, and so is one that was deleted since.
     async fn attempts(
         &self,
         system: &System,
@@ -382,27 +380,27 @@ impl Evaluation {
         key: &str,
         recording: &mut Recording,
     ) -> Result<Option<CellResult>, SystemError> {
-        let mut attempt = 1;
+        let (mut attempts, mut failures) = (Attempts::new(key), 0);
         loop {
-            let key = match attempt {
-                1 => key.to_owned(),
-                attempt => format!("{key}/{attempt}"),
-            };
             let mut read = Recording::default();
-            let (tried, was_recorded) = self.attempt(system, place, &key, &mut read).await?;
+            let key = attempts.key();
+            let tried = self.attempt(system, place, &key, &mut read).await;
+            let Some((tried, was_recorded)) = attempts.there(tried)? else {
+                continue;
+            };
             // What was recorded of the attempt before stands where this one is out of reach.
-            let is_out_of_reach = matches!(tried, Some(CellResult::NotRun { .. })) && attempt > 1;
-            if is_out_of_reach {
+            if failures > 0 && matches!(tried, Some(CellResult::NotRun { .. })) {
                 return Ok(Some(CellResult::Infrastructure {
                     why: String::from("its server failed, and it was not tried again"),
                 }));
             }
             *recording = read;
+            failures += 1;
             let failed = matches!(tried, Some(CellResult::Infrastructure { .. }));
-            if !failed || !was_recorded || attempt == ATTEMPTS {
+            if !failed || !was_recorded || failures == ATTEMPTS {
                 return Ok(tried);
             }
-            attempt += 1;
+            attempts.next();
         }
     }
 
@@ -418,26 +416,24 @@ impl Evaluation {
         let mut was_recorded = true;
         for (number, text) in place.sample.texts().into_iter().enumerate() {
             let turn = format!("{key}#{}", number + 1);
-            let id = RunId::of_turn(session.id(), &turn);
-            was_recorded &= has_ended(system, id).await?;
-            let run = match (was_recorded, place.reach) {
-                (true, _) => system.run(id),
+            let recorded = system.run(RunId::of_turn(session.id(), &turn));
+            was_recorded = was_recorded && read_ended(&recorded, recording).await?;
+            let stuck = match (was_recorded, place.reach) {
+                (true, _) => None,
                 (false, Reach::Try) => {
                     let turn = Turn::text(text).id(turn);
                     let tools = place.sample.tools.iter();
                     let turn = tools.fold(turn, |turn, tool| turn.tool(definition(tool)));
-                    session.send(turn).await?
+                    let run = session.send(turn).await?;
+                    let stuck = self.settle(system, &run).await?;
+                    read_run(&run, recording).await?;
+                    stuck
                 }
                 (false, Reach::Score | Reach::Look) => {
                     let why = String::from("it is not recorded");
                     return Ok((Some(CellResult::NotRun { why }), false));
                 }
             };
-            let stuck = match was_recorded {
-                true => None,
-                false => self.settle(system, &run).await?,
-            };
-            read_run(&run, recording).await?;
             if let Some(result) = stuck.or_else(|| unanswered(recording)) {
                 return Ok((Some(result), was_recorded));
             }

@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod attempts;
 mod cell;
 mod checkers;
 mod comparing;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::{Run, System, SystemError},
+    actor::{Run, SystemError},
     contract::{RunRow, RunStatus},
     safety,
     vocabulary::{
@@ -137,6 +137,7 @@ impl Recording {
                     // An event tells arguments without secrets, and what looks like one, such as a path or the number of an
                     // account, is what scorers compare.
                     if let Some(written) = asked.get(&(record.run, &result.call_id))
+                        && **written != call.arguments
                         && redacted(written) == call.arguments
                     {
                         call.arguments = (*written).clone();
@@ -175,15 +176,6 @@ fn redacted(arguments: &Arguments) -> Arguments {
     safety::redact_arguments(arguments.text()).into()
 }
 
-/// Whether this run is in the store, with an end.
-pub(crate) async fn has_ended(system: &System, run: RunId) -> Result<bool, SystemError> {
-    match system.run(run).status().await {
-        Ok(row) => Ok(row.status.is_ended()),
-        Err(SystemError::UnknownRun(_)) => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// Waits until a run has ended, is parked, asks somebody, or cannot go on by itself, and returns its row. A run whose model
 /// is asked in a batch sleeps for hours meanwhile.
 pub(crate) async fn at_rest(run: &Run) -> Result<RunRow, SystemError> {
@@ -200,13 +192,34 @@ pub(crate) async fn at_rest(run: &Run) -> Result<RunRow, SystemError> {
     }
 }
 
-/// Reads what is recorded of a run and of the runs below it.
+/// Reads what is recorded of a run that has ended, and of the runs below it.
 pub(crate) async fn read_run(run: &Run, recording: &mut Recording) -> Result<(), SystemError> {
-    let mut events = run.events().recorded();
-    let mut records = Vec::new();
-    while let Some(record) = events.next().await {
-        records.push(record?);
-    }
+    let records = run.events().recorded().so_far().await?;
     recording.add_turn(run.id(), &records);
     Ok(())
+}
+
+/// The same for a run that may be open, or not be there; false where it has no end, and then nothing is added. The events
+/// tell that by themselves, so the store is asked for nothing else.
+pub(crate) async fn read_ended(run: &Run, recording: &mut Recording) -> Result<bool, SystemError> {
+    let records = run.events().recorded().so_far().await?;
+    let has_ended = has_end(run.id(), &records);
+    if has_ended {
+        recording.add_turn(run.id(), &records);
+    }
+    Ok(has_ended)
+}
+
+/// Whether these events of its tree hold the end of a run, or of the run that it went on in.
+fn has_end(mut run: RunId, events: &[EventRecord]) -> bool {
+    events.iter().any(|record| match &record.event {
+        Event::RunEnded { end, .. } if record.run == run => match end {
+            RunResult::Continued(next) => {
+                run = *next;
+                false
+            }
+            _ => true,
+        },
+        _ => false,
+    })
 }

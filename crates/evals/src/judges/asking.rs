@@ -19,12 +19,14 @@ use super::{
     form::Form,
     reading::{self, Verdict},
 };
-use crate::recording::{End, Recording, at_rest, read_run};
+
+use crate::{
+    attempts::{ATTEMPTS, Attempts},
+    recording::{End, Recording, at_rest, read_ended, read_run},
+};
 
 /// The name of the behavior of judges.
 pub(crate) const BEHAVIOR: &str = "evaluation_judge";
-/// How often a verdict whose server failed is asked for anew, over all times that the evaluation is started.
-const ATTEMPTS: u32 = 5;
 /// The longest text that a judge is shown, in characters.
 const MAX_SHOWN: usize = 60_000;
 
@@ -256,48 +258,62 @@ impl Question<'_> {
         system: &System,
         may_ask: bool,
     ) -> Result<Option<Said>, SystemError> {
-        let (mut attempt, mut last) = (1, None);
+        let (mut attempts, mut failures, mut last) = (Attempts::new(self.key), 0, None);
         loop {
-            let key = match attempt {
-                1 => self.key.to_owned(),
-                attempt => format!("{}/{attempt}", self.key),
+            let said = self.attempt(system, &attempts.key(), may_ask).await;
+            let Some(said) = attempts.there(said)? else {
+                continue;
             };
-            let session = system.session(&self.team.name, key);
-            let id = RunId::of_turn(session.id(), self.turn);
-            let was_recorded = crate::recording::has_ended(system, id).await?;
-            let run = match (was_recorded, may_ask) {
-                (true, _) => system.run(id),
-                (false, true) => {
-                    let turn = Turn::text(self.material).id(self.turn);
-                    session.send(turn).await?
-                }
-                (false, false) => return Ok(last),
+            let Some((said, was_recorded)) = said else {
+                return Ok(last);
             };
+            failures += 1;
+            if said.answer.is_ok() || !was_recorded || failures == ATTEMPTS {
+                return Ok(Some(said));
+            }
+            attempts.next();
+            last = Some(said);
+        }
+    }
+
+    /// One attempt, in a session of its own, and whether it had ended before; `None` where none is recorded, and it may not
+    /// be asked for.
+    async fn attempt(
+        &self,
+        system: &System,
+        key: &str,
+        may_ask: bool,
+    ) -> Result<Option<(Said, bool)>, SystemError> {
+        let session = system.session(&self.team.name, key);
+        let mut run = system.run(RunId::of_turn(session.id(), self.turn));
+        let mut recording = Recording::default();
+        let was_recorded = read_ended(&run, &mut recording).await?;
+        if !was_recorded {
+            if !may_ask {
+                return Ok(None);
+            }
+            let turn = Turn::text(self.material).id(self.turn);
+            run = session.send(turn).await?;
             let row = at_rest(&run).await?;
             if matches!(row.status, RunStatus::Waiting | RunStatus::Parked) {
                 run.cancel("a judge answers or fails").await?;
                 run.wait().await?;
             }
-            let mut recording = Recording::default();
             read_run(&run, &mut recording).await?;
-            let answer = match &recording.end {
-                Some(End::Answered(said)) => Ok(said.clone()),
-                Some(End::Stopped(reason)) => Err(NoVerdict::Infrastructure(reason.to_string())),
-                Some(End::Failed(error)) => Err(NoVerdict::of(error)),
-                None => Err(NoVerdict::Infrastructure(String::from(
-                    "its end is not recorded",
-                ))),
-            };
-            let failed = answer.is_err();
-            let said = Said {
-                run: run.id(),
-                spent: recording.spent,
-                answer,
-            };
-            if !failed || !was_recorded || attempt == ATTEMPTS {
-                return Ok(Some(said));
-            }
-            (attempt, last) = (attempt + 1, Some(said));
         }
+        let answer = match &recording.end {
+            Some(End::Answered(said)) => Ok(said.clone()),
+            Some(End::Stopped(reason)) => Err(NoVerdict::Infrastructure(reason.to_string())),
+            Some(End::Failed(error)) => Err(NoVerdict::of(error)),
+            None => Err(NoVerdict::Infrastructure(String::from(
+                "its end is not recorded",
+            ))),
+        };
+        let said = Said {
+            run: run.id(),
+            spent: recording.spent,
+            answer,
+        };
+        Ok(Some((said, was_recorded)))
     }
 }

@@ -3,7 +3,7 @@
 use std::{cell::Cell as Counter, time::Duration};
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{Retention, System},
     contract::{InMemoryStore, ModelError, StoreHandle},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
@@ -14,7 +14,7 @@ use ghostlight_actors::{
     },
 };
 use ghostlight_evals::{
-    Cell, CellResult, Evaluation, Report,
+    Cell, CellResult, Evaluation, Reach, Report,
     suite::{Sample, SuiteSpec},
 };
 use serde_json::json;
@@ -367,4 +367,30 @@ async fn every_cell_is_told_as_it_ends_and_a_fault_of_a_suite_is_told_first() {
         assert!(told.contains(wanted), "{told}");
     }
     assert!(Evaluation::new(suite(json!({})), &team(), Vec::new()).is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_retention_deleted_is_tried_again() {
+    let (store, model) = (InMemoryStore::new(), model());
+    let evaluation = Evaluation::new(suite(json!({})), &team(), samples(3)).unwrap();
+    let first = evaluated(store.clone(), &evaluation, &model).await;
+    for asked in [24, 36] {
+        let system = start(store.another_process(), &evaluation, &model).await;
+        let retention = Retention::default().keep(0);
+        assert_eq!(system.prune(retention).await.unwrap().trees, 12);
+        let looked = evaluation.run_within(&system, Reach::Look, |_| {}).await;
+        let is_untried = |cell: &Cell| matches!(cell.result, CellResult::NotRun { .. });
+        assert!(looked.unwrap().iter().all(is_untried));
+        system.stop().await.unwrap();
+        let again = evaluated(store.another_process(), &evaluation, &model).await;
+        assert_eq!(model.calls(), asked);
+        let without_runs = |cells: Vec<Cell>| {
+            let cells = cells.into_iter().map(|mut cell| {
+                cell.runs.clear();
+                cell
+            });
+            report(&evaluation, cells.collect())
+        };
+        assert_eq!(without_runs(again), without_runs(first.clone()));
+    }
 }

@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{Retention, System},
     contract::{InMemoryStore, ModelError, StoreHandle},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
@@ -232,6 +232,18 @@ async fn a_judge_whose_server_fails_is_asked_again_next_time() {
     )
     .await;
     assert_eq!(values(&again.cells), [Some(0.8)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_verdict_that_a_retention_deleted_is_asked_for_again() {
+    let (store, model) = (InMemoryStore::new(), counting());
+    let evaluation = Evaluation::new(suite(json!({})), &team(), samples(&["a b c d"])).unwrap();
+    reported(store.clone(), &evaluation, &[("judge", &model)]).await;
+    let system = start(store.another_process(), &evaluation, &[("judge", &model)]).await;
+    system.prune(Retention::default().keep(0)).await.unwrap();
+    system.stop().await.unwrap();
+    let again = reported(store.another_process(), &evaluation, &[("judge", &model)]).await;
+    assert_eq!((values(&again.cells), model.calls()), (vec![Some(0.8)], 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ mod official;
 mod optimising;
 mod oracles;
 mod preferring;
+mod reads;
 mod scoring;
 mod statistics;
 mod suspended;
