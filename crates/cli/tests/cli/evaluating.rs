@@ -271,3 +271,17 @@ fn variants_and_reports_are_compared() {
         wrong.err
     );
 }
+
+#[test]
+fn forks_are_judged_as_cells_are() {
+    let desk = desk();
+    desk.shipped(&["eval", SUITE]).exits(0);
+    let forked = desk.shipped(&["eval", "fork", SUITE, "--steps", "1"]);
+    let told = forked.exits(0).out;
+    for wanted in [
+        "judge helpful: 24 verdicts",
+        "preferred: short against base: wins",
+    ] {
+        assert!(told.contains(wanted), "{wanted}: {told}");
+    }
+}

@@ -1,7 +1,7 @@
 //! `ghostlight eval fork`.
 
-use ghostlight::evals::Report;
-use ghostlight_actors::run::Registry;
+use ghostlight::evals::{Reach, Report};
+use ghostlight_actors::{actor::SystemError, run::Registry};
 
 use super::{Chosen, Files, tell};
 use crate::{
@@ -24,12 +24,17 @@ pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit
     let keeping = Keeping::open_to_change(store).await?;
     let system = super::start(&keeping, evaluation.teams(&registry)).await?;
     let mut interrupt = Interrupt::new()?;
-    let forked = tokio::select! {
-        forked = evaluation.fork(&system, arguments.steps, |_| {}) => forked.map(Some),
+    let work = async {
+        let forked = evaluation.fork(&system, arguments.steps, |_| {}).await?;
+        let judged = evaluation.judge(&system, Reach::Try, &forked.cells).await?;
+        Ok(Some((forked, judged)))
+    };
+    let forked: Result<_, SystemError> = tokio::select! {
+        forked = work => forked,
         () = interrupt.fired() => Ok(None),
     };
     let result = match forked {
-        Ok(Some(forked)) => {
+        Ok(Some((forked, judged))) => {
             if !forked.left_out.is_empty() {
                 note(&format!(
                     "left out, since no run of so many steps is recorded: {}",
@@ -41,7 +46,7 @@ pub(super) async fn fork(arguments: EvalFork, registry: Registry) -> Result<Exit
                     "there is nothing to fork: carry the evaluation out first, or keep fewer --steps",
                 ))),
                 false => {
-                    let report = Report::new(&evaluation, forked.cells);
+                    let report = Report::with_judged(&evaluation, forked.cells, &judged);
                     let files = Files {
                         html: arguments.html.as_deref(),
                         ..Files::default()
