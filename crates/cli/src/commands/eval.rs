@@ -14,7 +14,7 @@ mod rollouts;
 use std::{
     cell::RefCell,
     io::{self, IsTerminal as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
 use ghostlight::{
@@ -284,6 +284,13 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 fn unwritten(path: &Path, error: &io::Error) -> io::Error {
     let reason = format!("{} cannot be written: {error}", path.display());
     io::Error::new(error.kind(), reason)
+}
+
+/// A file beside this one, which takes its place when it is whole.
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    path.with_file_name(name)
 }
 
 /// Whether a cell says nothing about the team: it was not tried, a server failed, or no verdict can be read.

@@ -3,7 +3,6 @@
 use std::{
     fs::{self, File},
     io::{self, BufWriter, Write},
-    path::{Path, PathBuf},
 };
 
 use ghostlight::evals::{
@@ -18,7 +17,7 @@ use ghostlight_actors::{
     vocabulary::RunId,
 };
 
-use super::{Chosen, unwritten};
+use super::{Chosen, beside, unwritten};
 use crate::{
     commands::{note, plain_text},
     eval_export_arguments::{EvalExport, TrainingForm},
@@ -124,12 +123,6 @@ fn form(form: TrainingForm) -> Form {
         TrainingForm::Verl => Form::Verl,
         TrainingForm::Atif => Form::Atif,
     }
-}
-
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    path.with_file_name(name)
 }
 
 async fn found(keeping: &Keeping, names: &[String]) -> Result<Vec<RunId>, Failure> {

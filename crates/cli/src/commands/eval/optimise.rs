@@ -167,11 +167,12 @@ pub(super) fn apply(arguments: &EvalApply) -> Result<Exit, Failure> {
     let json = |spec: &TeamSpec| serde_json::to_value(spec).map_err(io::Error::other);
     match text {
         Some(text) if json(&wanted)? == json(file.spec())? => {
-            let mut part = team.file_name().unwrap_or_default().to_owned();
-            part.push(".part");
-            let part = team.with_file_name(part);
+            // A link stays one, and the file is for nobody else to read than before.
+            let team = std::fs::canonicalize(team)?;
+            let part = super::beside(&team);
             std::fs::write(&part, text)?;
-            std::fs::rename(&part, team)?;
+            std::fs::set_permissions(&part, std::fs::metadata(&team)?.permissions())?;
+            std::fs::rename(&part, &team)?;
             note(&format!("changed {shown}"));
             Ok(Exit::Done)
         }
