@@ -170,6 +170,9 @@ impl Cell {
     /// The reason that a person reads first.
     pub fn why(&self) -> String {
         match &self.result {
+            CellResult::Scored { .. } if self.success().is_none() => {
+                String::from("no score counts for its success")
+            }
             CellResult::Scored { .. } => self.reasons().join("; "),
             CellResult::Unreadable { why, .. } => {
                 let mut reasons = self.reasons();

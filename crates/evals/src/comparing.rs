@@ -68,7 +68,7 @@ pub struct Compared {
     pub base: String,
     /// The other one.
     pub other: String,
-    /// The success, the scorers that both have, the reward, and what was consumed.
+    /// The success, the scorers that both have, the reward, and what was consumed, without what neither consumed.
     pub measures: Vec<MeasureReport>,
     /// The verdict about success. A verdict of the other that cannot be read counts in it as the lowest.
     pub verdict: Verdict,
@@ -229,7 +229,8 @@ fn measures<'a>(base: &[&'a Cell], other: &[&'a Cell]) -> Vec<(String, Measure<'
         ("cost_micros", |cell| cell.spent.usage.cost_micros),
         ("latency_ms", |cell| cell.latency_ms),
     ];
-    for (name, of) in spent {
+    let is_spent = |of: Spends| base.iter().chain(other).any(|cell| of(cell) > 0);
+    for (name, of) in spent.into_iter().filter(|(_, of)| is_spent(*of)) {
         let value: Measure<'_> = Box::new(move |cell| {
             let was_tried = cell.success().is_some() || cell.scores().next().is_some();
             was_tried.then(|| of(cell) as f64)

@@ -78,9 +78,9 @@ pub(super) async fn eval(arguments: Eval, registry: Registry) -> Result<Exit, Fa
     let (model, store) = (&arguments.model, &arguments.store);
     let (evaluation, model) = evaluation(&path, chosen, model, store, &registry).await?;
     super::note(&format!(
-        "evaluation {}: {} cells, model {model}",
+        "evaluation {}: {}, model {model}",
         evaluation.suite().evaluation,
-        evaluation.cells(),
+        super::counted(evaluation.cells() as u64, "cell"),
     ));
     if arguments.dry_run {
         super::note(&foreseen(&evaluation));

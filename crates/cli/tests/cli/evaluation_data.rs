@@ -177,7 +177,7 @@ fn a_recorded_run_becomes_a_sample_once() {
     );
     // Its own cells are no samples of it.
     let again = desk.shipped(&["eval", "suite.yaml"]).exits(0);
-    assert!(again.err.contains("1 cells"), "{}", again.err);
+    assert!(again.err.contains("1 cell,"), "{}", again.err);
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("Evaluation again"));
 }
