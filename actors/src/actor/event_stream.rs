@@ -71,7 +71,9 @@ pub struct EventStream {
     looking: Option<BoxFuture<'static, Result<Found, StoreError>>>,
     /// The wait for more to read, or for a preview.
     waiting: Option<BoxFuture<'static, ()>>,
-    /// Whether nothing more was there at the last look, and nothing came since.
+    /// The pause before the next look at what another process may have written. Previews do not put it off.
+    pause: Option<BoxFuture<'static, ()>>,
+    /// Whether the last look found the end, and no other one is due.
     is_read: bool,
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
@@ -136,6 +138,7 @@ impl EventStream {
             gate: None,
             looking: None,
             waiting: None,
+            pause: None,
             is_read: false,
             most: None,
             missed: Missed::default(),
@@ -203,7 +206,7 @@ impl EventStream {
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
         let mut records = Vec::new();
         poll_fn(|cx| self.pass_gate(cx)).await;
-        while !self.over && poll_fn(|cx| self.read(cx)).await? {
+        while !self.over && !self.knows_all() && poll_fn(|cx| self.read(cx)).await? {
             while let Some(ready) = self.ready.pop_front() {
                 records.extend(self.pass(ready));
             }
@@ -222,13 +225,12 @@ impl EventStream {
         Poll::Ready(())
     }
 
-    /// Takes the next preview in hand. What was recorded before it has to be read first.
+    /// Takes the next preview in hand. What was published before it has to be read first.
     fn look_for_preview(&mut self) {
         if self.previews && self.shown.is_none() {
             let (shown, missed) = self.subscription.previews.take();
             // Previews that a slow reader missed are gone; they were never more than hints.
             self.missed.previews += missed;
-            self.is_read &= shown.is_none();
             self.shown = shown;
         }
     }
@@ -294,7 +296,7 @@ impl EventStream {
                     self.top = *next;
                     if self.within.is_none() {
                         // The next journal of a root is a tree of its own.
-                        (self.root, self.after) = (*next, 0);
+                        (self.root, self.after, self.is_read) = (*next, 0, false);
                         self.ready.clear();
                         self.subscription = self.subscription.next(*next);
                     }
@@ -323,9 +325,17 @@ impl EventStream {
         runs.contains(&record.run)
     }
 
+    /// Whether a look would find nothing: what this process writes is published.
+    fn knows_all(&self) -> bool {
+        self.is_read && !self.subscription.position.has_changed().unwrap_or(true)
+    }
+
     /// Reads what there is. `false` when there is nothing more.
     fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StoreError>> {
+        let position = &mut self.subscription.position;
         let looking = self.looking.get_or_insert_with(|| {
+            // The look may miss what is published from here on.
+            position.mark_unchanged();
             look(self.store.clone(), self.root, self.after, self.page).boxed()
         });
         let found = ready!(looking.poll_unpin(cx));
@@ -344,10 +354,12 @@ impl EventStream {
 
     fn take(&mut self, lines: Vec<TreeLine>) -> Result<bool, StoreError> {
         let any = !lines.is_empty();
+        self.is_read = lines.len() < self.page;
         if any {
             let bytes: usize = lines.iter().map(|line| line.stored.line.text.len()).sum();
             self.page = (PAGE_BYTES * lines.len() / bytes.max(1)).clamp(PAGE.0, PAGE.1);
             self.interval.restart();
+            self.pause = None;
         }
         for line in lines {
             let position = line.stored.position;
@@ -401,8 +413,15 @@ impl EventStream {
 
     /// Waits for more to read, or for a preview.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let (clock, interval) = (&self.clock, &mut self.interval);
+        let pause = self
+            .pause
+            .get_or_insert_with(|| clock.sleep(interval.pause()));
+        if pause.poll_unpin(cx).is_ready() {
+            (self.pause, self.waiting, self.is_read) = (None, None, false);
+            return Poll::Ready(());
+        }
         let waiting = self.waiting.get_or_insert_with(|| {
-            let look = self.clock.sleep(self.interval.pause());
             let mut position = self.subscription.position.clone();
             let previews = self.subscription.previews.clone();
             let shows = self.previews && self.shown.is_none();
@@ -411,14 +430,12 @@ impl EventStream {
                     biased;
                     () = previews.any(), if shows => {}
                     Ok(()) = position.changed() => {}
-                    () = look => {}
+                    else => std::future::pending().await,
                 }
             })
         });
         ready!(waiting.poll_unpin(cx));
         self.waiting = None;
-        self.subscription.position.mark_unchanged();
-        self.is_read = false;
         Poll::Ready(())
     }
 }
@@ -458,7 +475,7 @@ impl Stream for EventStream {
             stream.look_for_preview();
             // A reader with a bound sees the store as it is now, and not as it was at the last read.
             let reads = stream.most.is_some() || stream.ready.is_empty();
-            if reads && !stream.over && !stream.is_read {
+            if reads && !stream.over && !stream.knows_all() {
                 match ready!(stream.read(cx)) {
                     Ok(true) => continue,
                     Err(error) if stream.ready.is_empty() => {
@@ -486,7 +503,7 @@ impl Stream for EventStream {
                 },
             };
             if let Some(record) = given {
-                stream.is_read = false;
+                stream.is_read &= stream.most.is_none();
                 return Poll::Ready(Some(Ok(record)));
             }
         }

@@ -46,6 +46,7 @@ mod fairness;
 mod falling_asleep;
 mod fatal;
 mod first_use;
+mod following;
 mod foreign_operations;
 mod forked_approvals;
 mod forked_children;
