@@ -438,7 +438,7 @@ async fn a_newer_file_is_left_untouched() {
             error,
             StoreError::TooNew {
                 found: 77,
-                known: 5,
+                known: 6,
                 ..
             }
         ),
@@ -472,7 +472,7 @@ async fn a_file_from_before_the_first_version_that_is_read_is_left_untouched() {
 async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     let (made, _) = closed_store().await;
     let connection = rusqlite::Connection::open(made.store()).unwrap();
-    connection.execute_batch("PRAGMA user_version = 6").unwrap();
+    connection.execute_batch("PRAGMA user_version = 7").unwrap();
     let folder = made.image();
     drop(connection);
     let files =
@@ -480,7 +480,7 @@ async fn a_file_that_became_newer_in_its_log_is_left_untouched() {
     assert!(!files[1].1.is_empty());
     let error = SqliteStore::open(folder.store()).unwrap_err();
     assert!(
-        matches!(error, StoreError::TooNew { found: 6, .. }),
+        matches!(error, StoreError::TooNew { found: 7, .. }),
         "{error}"
     );
     for (suffix, bytes) in files {

@@ -40,7 +40,7 @@ pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<Ru
         "SELECT {columns} FROM (SELECT * FROM runs \
              WHERE parent IS NULL AND NOT {open} AND run = root \
                  AND NOT EXISTS (SELECT 1 FROM runs AS below \
-                     WHERE below.root = runs.run AND below.{open}) \
+                     WHERE below.root = runs.run AND {open}) \
              ORDER BY updated_at DESC, run DESC LIMIT -1 OFFSET ?1) \
          WHERE updated_at < ?2 ORDER BY updated_at, run LIMIT ?3",
         columns = rows::RUN_COLUMNS,

@@ -12,8 +12,11 @@ pub(super) const FIRST: u32 = 4;
 
 /// The first step makes the tables of the first version, and each later one leads from the version before to the next. A
 /// released step never changes; new steps are appended.
-pub(super) const MIGRATIONS: &[&str] =
-    &[include_str!("schema/4.sql"), include_str!("schema/5.sql")];
+pub(super) const MIGRATIONS: &[&str] = &[
+    include_str!("schema/4.sql"),
+    include_str!("schema/5.sql"),
+    include_str!("schema/6.sql"),
+];
 
 /// The version that these steps lead to.
 fn version_of(steps: &[&str]) -> u32 {
@@ -175,19 +178,13 @@ mod tests {
         check_tables(&connection, current_version()).unwrap_err();
     }
 
+    /// SQLite cannot call Rust, so the indexes of open and of ended runs list the open states themselves.
     #[test]
-    fn the_index_of_ended_runs_is_the_one_of_those_that_are_not_open() {
-        let states = super::super::rows::OPEN.trim_start_matches("status IN ");
-        assert!(MIGRATIONS[0].contains(&format!("status NOT IN {states}")));
-    }
-
-    /// SQLite cannot call Rust, so the index of open runs lists the open states itself.
-    #[test]
-    fn the_index_of_open_runs_knows_every_open_state() {
-        let index = MIGRATIONS[0]
-            .lines()
-            .find(|l| l.contains("WHERE status IN"))
-            .unwrap();
+    fn the_indexes_of_runs_know_every_open_state() {
+        use super::super::rows::OPEN;
+        let last = MIGRATIONS[2].replace('\n', " ");
+        let listed = OPEN.trim_matches(['(', ')']);
+        assert_eq!(last.matches(listed).count(), 2, "{last}");
         for status in [
             RunStatus::Running,
             RunStatus::Waiting,
@@ -199,9 +196,8 @@ mod tests {
             RunStatus::Cancelled,
             RunStatus::Continued,
         ] {
-            let named = index.contains(&format!("'{status}'"));
+            let named = OPEN.contains(&format!("status = '{status}'"));
             assert_eq!(named, !status.is_ended(), "{status}");
-            assert!(!named || super::super::rows::OPEN.contains(status.as_str()));
         }
     }
 }
