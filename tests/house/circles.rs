@@ -201,6 +201,7 @@ mod tests {
             "sessions",
             "submitted",
             "system",
+            "waiting",
             "wake_service",
             "topics",
             "turns",
