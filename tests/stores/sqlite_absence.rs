@@ -111,6 +111,8 @@ async fn a_store_on_a_read_only_mount_is_listed() {
     if let Some(path) = std::env::var_os(READ_ONLY) {
         let written = fs::write(std::path::Path::new(&path).with_extension("x"), b"x");
         assert!(written.is_err(), "it is no read-only mount");
+        let refused = SqliteStore::open(&path).map(drop).unwrap_err().to_string();
+        assert!(refused.contains("open_read_only"), "{refused}");
         let store = SqliteStore::open_read_only(&path).unwrap();
         let rows = store.runs(RunFilter::default()).await.unwrap();
         assert_eq!(rows.len(), 5);

@@ -22,7 +22,7 @@ mod writer;
 #[cfg(target_os = "linux")]
 use std::sync::OnceLock;
 use std::{
-    fmt,
+    fmt, io,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use self::{
     committer::{Committer, Health},
-    fault::{Fault, io},
+    fault::Fault,
     identity::Identity,
     owner::{Guard, Owner},
     reader::Readers,
@@ -144,16 +144,29 @@ impl SqliteStore {
         if let Some(truncated) = found.truncated {
             return Err(truncated);
         }
-        let locking = "taking its lock in the folder of owners";
-        let guard = Guard::wait(path).map_err(|error| io(&place, locking, &error))?;
-        let owner = Owner::register(path, &guard).map_err(|error| io(&place, locking, &error))?;
+        let locking = |error: io::Error| {
+            let unwritable = [
+                io::ErrorKind::ReadOnlyFilesystem,
+                io::ErrorKind::PermissionDenied,
+            ];
+            let act = match unwritable.contains(&error.kind()) {
+                true => {
+                    "taking its lock in the folder of owners, which `SqliteStore::open_read_only` does without"
+                }
+                false => "taking its lock in the folder of owners",
+            };
+            fault::io(&place, act, &error)
+        };
+        let guard = Guard::wait(path).map_err(locking)?;
+        let owner = Owner::register(path, &guard).map_err(locking)?;
         let connection =
             opening::open_writer(path, options, &guard).map_err(|fault| fault.at(&place))?;
-        opening::sync_log(path).map_err(|error| io(&place, "syncing its log", &error))?;
+        opening::sync_log(path).map_err(|error| fault::io(&place, "syncing its log", &error))?;
         let anchor = anchor::ensure(&anchor::path_of(path), found.mark, &guard)
-            .map_err(|error| io(&place, "writing its anchor", &error))?;
+            .map_err(|error| fault::io(&place, "writing its anchor", &error))?;
         drop(guard);
-        let file = Identity::of(path).map_err(|error| io(&place, "looking at it", &error))?;
+        let file =
+            Identity::of(path).map_err(|error| fault::io(&place, "looking at it", &error))?;
         let health = Arc::new(Health::new(path.to_owned(), file));
         let committer = Committer::start(
             Writer::new(connection, place.clone(), owner),
@@ -162,7 +175,8 @@ impl SqliteStore {
             options.anchor_interval.min(Duration::from_secs(1)),
             health.clone(),
         );
-        let committer = committer.map_err(|error| io(&place, "starting its committer", &error))?;
+        let committer =
+            committer.map_err(|error| fault::io(&place, "starting its committer", &error))?;
         Ok(Self::new(path, options, health, Ok(committer)))
     }
 
@@ -180,7 +194,8 @@ impl SqliteStore {
             place: place.clone(),
             reason: "it was opened for reading only".to_owned(),
         });
-        let file = Identity::of(path).map_err(|error| io(&place, "looking at it", &error))?;
+        let file =
+            Identity::of(path).map_err(|error| fault::io(&place, "looking at it", &error))?;
         let health = Arc::new(Health::new(path.to_owned(), file));
         Ok(Self::new(path, &options, health, Err(why)))
     }
