@@ -15,6 +15,7 @@ pub(super) struct Outline {
 
 #[derive(Debug)]
 struct Head {
+    /// Its range, without what opens a block at its end.
     line: std::ops::Range<usize>,
 }
 
@@ -38,8 +39,10 @@ impl Outline {
                 }
                 begins = false;
                 if !is_remark(content) {
+                    let line = line.trim_end();
+                    let line = line.trim_end_matches(['{', '(', '[', ':', ' ']);
                     heads.push(Head {
-                        line: place..place + line.trim_end().len(),
+                        line: place..place + line.len(),
                     });
                 }
             } else {
@@ -62,7 +65,6 @@ impl Outline {
         match above {
             Some(head) if is_inside => {
                 let line = text.get(head.line.clone()).unwrap_or_default();
-                let line = line.trim_end_matches(['{', '(', '[', ':', ' ']);
                 Arc::from([bounded_heading(line)])
             }
             _ => Arc::from([]),

@@ -23,6 +23,9 @@ pub(super) enum Level<'m> {
     Chars,
 }
 
+/// How many bytes before a position are searched at first for where the overlap begins.
+const NEAR: usize = 4096;
+
 pub(super) const TEXT: [Level<'static>; 6] = [
     Level::Paragraphs,
     Level::Lines,
@@ -135,6 +138,7 @@ impl Cutting<'_> {
 
     /// A word boundary at most this far before another position, and not before the start.
     pub(super) fn back(&self, start: usize, from: usize, size: usize) -> usize {
+        let start = self.near(start, from, size);
         let before = self.text.get(start..from).unwrap_or_default();
         let (mut place, mut left) = (from, size);
         for (at, word) in before.split_word_bound_indices().rev() {
@@ -145,6 +149,18 @@ impl Cutting<'_> {
             (place, left) = (start + at, left - size);
         }
         place
+    }
+
+    /// A position from which to search back that far: a word of a megabyte is not walked through for each piece of it.
+    fn near(&self, start: usize, from: usize, size: usize) -> usize {
+        let mut length = NEAR;
+        loop {
+            let near = self.text.floor_char_boundary(from.saturating_sub(length));
+            if near <= start || self.size(&(near..from)) > size {
+                return near.max(start);
+            }
+            length = length.saturating_mul(2);
+        }
     }
 
     fn size(&self, part: &Range<usize>) -> usize {

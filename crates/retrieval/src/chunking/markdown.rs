@@ -1,10 +1,14 @@
 //! The sections of a Markdown text and the blocks in them.
 
-use std::{ops::Range, sync::Arc};
+use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
 
 use super::{Headings, bounded_heading};
+
+/// The last column at which a quotation, an item of a list or a footnote begins. The parser walks through all that are open for
+/// each line, so a line of a megabyte that opens one with each byte would be walked through for each line behind it.
+const MAX_COLUMN: usize = 100;
 
 /// The text below one heading.
 #[derive(Debug)]
@@ -30,7 +34,8 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     };
     let mut depth = 0_usize;
     let mut heading: Option<(HeadingLevel, String)> = None;
-    for (event, range) in Parser::new_ext(text, options).into_offset_iter() {
+    let shallow = shallow(text);
+    for (event, range) in Parser::new_ext(&shallow, options).into_offset_iter() {
         match event {
             Event::Start(Tag::Heading { level, .. }) if depth == 0 => {
                 sections.end(range.start);
@@ -69,6 +74,62 @@ pub(super) fn sections(text: &str) -> Vec<Section> {
     }
     sections.end(text.len());
     sections.done
+}
+
+/// The text with a letter for the first byte of what would be nested too deeply, so that it is text. All places stay.
+fn shallow(text: &str) -> Cow<'_, str> {
+    let (mut shallow, mut copied, mut start) = (String::new(), 0, 0);
+    for line in text.split_inclusive(['\n', '\r']) {
+        if let Some(column) = too_deep(line) {
+            shallow.push_str(&text[copied..start + column]);
+            shallow.push('x');
+            copied = start + column + 1;
+        }
+        start += line.len();
+    }
+    if copied == 0 {
+        return text.into();
+    }
+    shallow.push_str(&text[copied..]);
+    shallow.into()
+}
+
+/// The first column of a line behind the last permitted one at which something begins that holds other blocks, if all
+/// before it holds blocks too.
+fn too_deep(line: &str) -> Option<usize> {
+    let mut rest = line;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t']);
+        let length = container(rest)?;
+        let column = line.len() - rest.len();
+        if column > MAX_COLUMN {
+            return Some(column);
+        }
+        rest = &rest[length..];
+    }
+}
+
+/// The length of the mark at the beginning of a line with which a quotation, an item of a list or a footnote begins.
+fn container(line: &str) -> Option<usize> {
+    let is_end = |length: usize| {
+        let rest = &line[length..];
+        (rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r'])).then_some(length)
+    };
+    match line.as_bytes().first()? {
+        b'>' => Some(1),
+        b'-' | b'+' | b'*' => is_end(1),
+        b'0'..=b'9' => {
+            let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+            line[digits..]
+                .starts_with(['.', ')'])
+                .then(|| is_end(digits + 1))?
+        }
+        b'[' => {
+            let label = line.strip_prefix("[^")?.split(['\n', '\r']).next()?;
+            Some(label.find("]:")? + 4)
+        }
+        _ => None,
+    }
 }
 
 struct Sections {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, io::Write as _, time::Instant};
 
 use ghostlight_retrieval::{
+    chunking::{Chunk, Chunker, Structure},
     citations::{DEFAULT_SUPPORT, Support, check},
     readers::{PdfReader, ReaderError, Readers, SourceFile, pdf_text, serve_pdf},
 };
@@ -88,6 +89,59 @@ fn many_open_brackets_are_no_citations_and_take_no_time() {
         (last.labels.as_slice(), &last.support),
         (&[String::from("a1")][..], &Support::Supported)
     );
+}
+
+/// Each of these took minutes: the parser walked through all that is nested for each line, and the whole word was walked
+/// through for each piece of it.
+#[test]
+fn a_text_that_nests_or_never_ends_a_word_is_cut_in_bounded_time() {
+    let lines = "a\n".repeat(100_000);
+    let grown = |mark: &str, indent: &str| -> String {
+        let line = |depth: usize| format!("{}{}a\n", indent.repeat(depth * 50), mark.repeat(50));
+        (0..60).map(line).collect()
+    };
+    for (structure, text) in [
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", ">".repeat(300_000)),
+        ),
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", "> ".repeat(150_000)),
+        ),
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", "- ".repeat(150_000)),
+        ),
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", "1. ".repeat(100_000)),
+        ),
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", "> - ".repeat(75_000)),
+        ),
+        (
+            Structure::Markdown,
+            format!("{}a\n{lines}", "[^a]: ".repeat(75_000)),
+        ),
+        (Structure::Markdown, format!("{}{lines}", grown("- ", "  "))),
+        (Structure::Markdown, format!("{}{lines}", grown(">", ">"))),
+        (Structure::Markdown, "a".repeat(1 << 20)),
+        (Structure::Text, "_a".repeat(1 << 19)),
+        (Structure::Sentences, "e\u{301}".repeat(1 << 18)),
+        (Structure::Code, "{".repeat(1 << 20)),
+    ] {
+        let begun = Instant::now();
+        let chunks = Chunker::new(structure, 1_500).overlap(150).chunks(&text);
+        let what = &text[..10];
+        assert!(begun.elapsed().as_secs() < 20, "{structure:?} {what}");
+        let words = |text: &str| text.chars().filter(|c| !c.is_whitespace()).count();
+        let cut: usize = chunks.iter().map(|chunk| words(&chunk.text)).sum();
+        assert!(cut >= words(&text), "{structure:?} {what}");
+        let is_there = |chunk: &Chunk| text[chunk.range.clone()] == chunk.text;
+        assert!(chunks.iter().all(is_there), "{structure:?} {what}");
+    }
 }
 
 /// A PDF with these objects, from 1, of which the first is its root.
