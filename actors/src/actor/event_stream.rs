@@ -31,7 +31,13 @@ const ENDED: usize = 64;
 /// come without a look, so a quiet tree is looked at seldom.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// The events of a run and all runs below it, in the order of their commits.
+/// Finds the run that takes the turn for which a run is followed, and waits for it where it is about to begin; `None`
+/// where there will be none.
+pub(super) type FindTaker =
+    Arc<dyn Fn() -> BoxFuture<'static, Result<Option<RunId>, StoreError>> + Send + Sync>;
+
+/// The events of a run and all runs below it, in the order of their commits; of a turn that was said to a run under way,
+/// then those of the run that took the turn.
 ///
 /// The stream reads the journal at its own pace, so any number of streams, however slow, never
 /// delay an agent. For a reader that does not read it holds at most 16 entries, or more of them that come to about
@@ -49,6 +55,8 @@ pub struct EventStream {
     top: RunId,
     /// The root of its tree.
     root: RunId,
+    /// The roots whose ends were read: those that went on in this one, and those that did not take the turn.
+    passed_roots: Vec<RunId>,
     /// The runs whose events are given, where the tree has others too.
     within: Option<HashSet<RunId>>,
     after: u64,
@@ -78,6 +86,12 @@ pub struct EventStream {
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
+    /// What finds the run that takes the turn for which the root is followed, as long as that may be another.
+    taker: Option<FindTaker>,
+    /// The search for that run that is under way.
+    finding: Option<BoxFuture<'static, Result<Option<RunId>, StoreError>>>,
+    /// The event that is given once it is known whether another run took the turn.
+    held: Option<EventRecord>,
     over: bool,
 }
 
@@ -125,6 +139,7 @@ impl EventStream {
             observer: Observer::new(),
             top: run,
             root: run,
+            passed_roots: Vec::new(),
             within: None,
             after: 0,
             page: PAGE.0,
@@ -142,8 +157,22 @@ impl EventStream {
             is_read: false,
             most: None,
             missed: Missed::default(),
+            taker: None,
+            finding: None,
+            held: None,
             over: false,
         }
+    }
+
+    /// The same stream, for a turn that was said to the root.
+    pub(super) fn going_on_with(mut self, taker: Option<FindTaker>) -> Self {
+        self.taker = taker;
+        self
+    }
+
+    /// The run whose end is the end of the stream, as far as is known.
+    pub(super) fn top(&self) -> RunId {
+        self.top
     }
 
     /// The same stream behind a check: it is empty unless the check gives `true`.
@@ -199,6 +228,31 @@ impl EventStream {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
+    /// The next event for a reader that shows a turn as one run: the end of a run that did not take the turn reads as the
+    /// end of one that goes on in the run which did. It may be dropped while it waits, as [`next`](Self::next) may.
+    pub async fn next_as_one(&mut self) -> Option<Result<EventRecord, StoreError>> {
+        if self.held.is_none() {
+            match self.next().await? {
+                Ok(record) => self.held = Some(record),
+                failed => return Some(failed),
+            }
+        }
+        if self.over {
+            match poll_fn(|cx| self.go_on_with_taker(cx)).await {
+                Ok(false) => {}
+                Ok(true) => {
+                    if let Some(record) = &mut self.held
+                        && let Event::RunEnded { end, .. } = &mut record.event
+                    {
+                        *end = RunResult::Continued(self.top);
+                    }
+                }
+                Err(error) => return Some(Err(error)),
+            }
+        }
+        self.held.take().map(Ok)
+    }
+
     /// All events up to the run's last one, or up to now if it has not ended.
     ///
     /// # Errors
@@ -218,7 +272,7 @@ impl EventStream {
     fn pass_gate(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if let Some(gate) = &mut self.gate {
             if !ready!(gate.poll_unpin(cx)) {
-                (self.over, self.previews) = (true, false);
+                (self.over, self.previews, self.taker) = (true, false, None);
             }
             self.gate = None;
         }
@@ -295,15 +349,40 @@ impl EventStream {
                 RunResult::Continued(next) => {
                     self.top = *next;
                     if self.within.is_none() {
-                        // The next journal of a root is a tree of its own.
-                        (self.root, self.after, self.is_read) = (*next, 0, false);
-                        self.ready.clear();
-                        self.subscription = self.subscription.next(*next);
+                        self.go_on_in(*next);
                     }
                 }
                 _ => self.over = true,
             }
         }
+    }
+
+    /// Goes on with the run that took the turn, if the root did not. Whether it does.
+    fn go_on_with_taker(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StoreError>> {
+        let Some(find) = &self.taker else {
+            return Poll::Ready(Ok(false));
+        };
+        let found = ready!(self.finding.get_or_insert_with(|| find()).poll_unpin(cx));
+        self.finding = None;
+        let is_new = |run: &RunId| *run != self.root && !self.passed_roots.contains(run);
+        let taker = found?.filter(is_new);
+        match taker {
+            Some(taker) => {
+                self.go_on_in(taker);
+                self.over = false;
+            }
+            None => self.taker = None,
+        }
+        Poll::Ready(Ok(taker.is_some()))
+    }
+
+    /// Goes on with another root, whose tree is one of its own.
+    fn go_on_in(&mut self, root: RunId) {
+        self.passed_roots.push(self.root);
+        (self.top, self.root) = (root, root);
+        (self.after, self.is_read) = (0, false);
+        self.ready.clear();
+        self.subscription = self.subscription.next(root);
     }
 
     /// Whether an event is of the runs that are asked for. An event that begins one of them adds it.
@@ -489,10 +568,14 @@ impl Stream for EventStream {
                 Some(preview) => Some(preview),
                 None => match stream.ready.pop_front() {
                     Some(ready) => stream.pass(ready),
-                    None if stream.over => {
-                        stream.leave_previews();
-                        return Poll::Ready(None);
-                    }
+                    None if stream.over => match ready!(stream.go_on_with_taker(cx)) {
+                        Ok(true) => None,
+                        Ok(false) => {
+                            stream.leave_previews();
+                            return Poll::Ready(None);
+                        }
+                        Err(error) => return Poll::Ready(Some(Err(error))),
+                    },
                     // All that was recorded before the preview is read, unless entries that it rests on are
                     // on their way.
                     None if stream.is_ripe() => stream.take_preview(),

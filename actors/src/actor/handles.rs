@@ -12,6 +12,7 @@ use super::{
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
     recording::read_row,
+    said::Said,
 };
 use crate::{
     contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},
@@ -42,7 +43,7 @@ impl Session {
     /// turns before it have ended. A turn whose id was sent before returns the run of that turn.
     ///
     /// A turn that is said to the run under way ([`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)) returns a handle
-    /// of that run. The handle's [outcome](Run::outcome) is that of the run which takes the turn.
+    /// of that run. The handle's [outcome](Run::outcome) and [events](Run::events) go on to the run which takes the turn.
     ///
     /// Where another process carries the session, the turn is posted to that process, which begins
     /// it; the handle follows its recorded events from here. The post is durable: a turn whose
@@ -83,10 +84,7 @@ impl Session {
         };
         let mut run = self.system.run(run);
         run.early = Early(early.map(|early| Arc::new(Mutex::new(Some(early)))));
-        let id = turn.id.unwrap_or_default();
-        if run.id != RunId::of_turn(&self.id, &id) {
-            run.said = Some(Arc::new((self.id.clone(), id)));
-        }
+        run.was_said(self.id.clone(), turn.id.unwrap_or_default());
         Ok(run)
     }
 
@@ -143,7 +141,7 @@ pub struct Run {
     /// The subscription of the run's first reader, if it began before the run did.
     pub(crate) early: Early,
     /// The turn that was said to it, if the handle was given for one.
-    said: Option<Arc<(SessionId, String)>>,
+    pub(super) said: Option<Arc<Said>>,
 }
 
 /// A subscription that waits for a reader.
@@ -168,8 +166,9 @@ impl Run {
         self.system.check_run(self.id, what).await
     }
 
-    /// The events of the run and all runs below it, from the first on and then live. A handle that may not look at the
-    /// run gets none.
+    /// The events of the run and all runs below it, from the first on and then live; where a turn was
+    /// [sent](Session::send) to the run and another one took it, then that one's. A handle that may not look at the run
+    /// gets none.
     pub fn events(&self) -> EventStream {
         let observers = &self.system.shared().services.previewer.observers;
         let early = self.early.take(self.id);
@@ -185,7 +184,7 @@ impl Run {
     fn events_by(&self, subscription: Subscription) -> EventStream {
         let services = &self.system.shared().services;
         let (store, clock) = (services.store.clone(), services.clock.clone());
-        let stream = EventStream::new(self.id, store, clock, subscription);
+        let stream = EventStream::new(self.id, store, clock, subscription).said(self.said.clone());
         if self.system.acting().may_always(Use::Look) {
             return stream;
         }
@@ -236,29 +235,7 @@ impl Run {
         self.outcome_and_spent().await.map(|(outcome, _)| outcome)
     }
 
-    /// The same, with what the run and the runs below it consumed. This is a part of the end, so the journal is not read
-    /// for it, as it is for [`budget`](Self::budget).
-    ///
-    /// # Errors
-    /// Those of [`outcome`](Self::outcome).
-    pub async fn outcome_and_spent(&self) -> Result<(Outcome, Spent), SystemError> {
-        use SystemError::{Failed, Parked};
-        let mut run = self.clone();
-        loop {
-            let ended = run.own_outcome().await;
-            let is_over = matches!(&ended, Ok(_) | Err(Failed { .. } | Parked { .. }));
-            let taker = match self.said.as_ref().filter(|_| is_over) {
-                Some(said) => self.system.shared().taker(said).await?,
-                None => run.id,
-            };
-            if taker == run.id {
-                return ended;
-            }
-            run = self.system.run(taker);
-        }
-    }
-
-    async fn own_outcome(&self) -> Result<(Outcome, Spent), SystemError> {
+    pub(super) async fn own_outcome(&self) -> Result<(Outcome, Spent), SystemError> {
         self.check(Use::Look).await?;
         let mut run = self.clone();
         loop {

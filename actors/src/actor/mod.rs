@@ -33,6 +33,7 @@ mod recording;
 mod relay;
 mod retention;
 mod runtime_nudge;
+mod said;
 mod services;
 mod session_agents;
 mod session_document;

@@ -89,6 +89,10 @@ impl TextStream {
     }
 
     fn take(&mut self, record: EventRecord) -> Option<TextDelta> {
+        if record.run == self.events.root() && record.run != self.run {
+            // Another run took the turn.
+            (self.run, self.front) = (record.run, None);
+        }
         if record.run != self.run {
             return None;
         }

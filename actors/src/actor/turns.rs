@@ -141,34 +141,6 @@ impl Shared {
         Ok(Some(run))
     }
 
-    /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
-    /// may still hear it.
-    pub(crate) async fn taker(
-        self: &Arc<Self>,
-        (session, turn): &(SessionId, String),
-    ) -> Result<RunId, SystemError> {
-        let mut interval = PollInterval::new();
-        loop {
-            let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
-            let known = fold.turns.get(turn).map(|known| known.run);
-            if let Some(run) = known.or(fold.open) {
-                return Ok(run);
-            }
-            if self.is_stopped() {
-                return Err(SystemError::Stopped);
-            }
-            if fold.entries == 0 {
-                // The session was deleted.
-                return Err(SystemError::UnknownRun(RunId::of_turn(session, turn)));
-            }
-            // It is about to begin, here where the process is gone that was to begin it.
-            self.services.clock.sleep(interval.pause()).await;
-            if self.may_carry(session).await? {
-                self.tell_of_steering_turns(session).await;
-            }
-        }
-    }
-
     /// The answer of the session's owner to a posted turn that did not become a run of its own.
     async fn told(
         &self,
@@ -236,13 +208,13 @@ impl Shared {
     }
 
     /// Whether this process has the code for a session that no other one carries.
-    async fn may_carry(&self, session: &SessionId) -> Result<bool, StoreError> {
+    pub(super) async fn may_carry(&self, session: &SessionId) -> Result<bool, StoreError> {
         let journals = vec![session.clone().into()];
         let is_known = self.team(&session.team).is_some();
         Ok(is_known && self.services.store.held_elsewhere(journals).await? != [true])
     }
 
-    async fn tell_of_steering_turns(self: &Arc<Self>, session: &SessionId) {
+    pub(super) async fn tell_of_steering_turns(self: &Arc<Self>, session: &SessionId) {
         if let Ok(agent) = self.agent_of(session).await {
             let _ = agent.cast(AgentCommand::SteeringTurnsWait);
         }

@@ -3,13 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
-    actor::{Run, Session, System, SystemError},
+    actor::{EventStream, Run, Session, System, SystemError},
     contract::{Clock as _, DynStore as _, ItemBody, MailboxItem, StoreHandle},
     definition::WhileBusy,
     run::{Agent, RunContext},
     session::{SessionFold, Turn},
     testing::{Fault, FaultyStore, Harm, InMemoryStore, Strike},
-    vocabulary::{Budget, Effect, Entry, Message, Outcome, Role, RunId, Timestamp},
+    vocabulary::{Budget, Effect, Entry, Event, Message, Outcome, Role, RunId, Timestamp},
 };
 
 use crate::{
@@ -345,4 +345,53 @@ async fn behind_an_interrupted_run_a_turn_begins_whichever_call_fails() {
         }
         system.stop().await.unwrap();
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_events_of_a_turn_go_on_with_those_of_the_run_that_took_it() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let deaf = session.send("deaf").await.unwrap();
+    let said = |text: &str, id: &str| session.send(Turn::text(text).id(id));
+    let (three, four) = (said("three", "3").await, said("four", "4").await);
+    let (three, four) = (three.unwrap(), four.unwrap());
+    assert_eq!(three.taker().await.unwrap().id(), deaf.id());
+    // The first becomes a run, which hears the second.
+    let mut said = String::new();
+    let mut texts = four.text_stream();
+    while let Some(piece) = texts.next().await {
+        said.push_str(&piece.unwrap().text);
+    }
+    assert!(said.starts_with("deaf\n\n"), "{said}");
+    assert!(said.ends_with("|three|deaf|deaf|three|four"), "{said}");
+    for (run, turn) in [(&three, "3"), (&four, "4")] {
+        let taker = run.taker().await.unwrap();
+        assert_ne!(taker.id(), deaf.id());
+        assert_eq!(taker.taker().await.unwrap().id(), taker.id());
+        let all = ends(run.events().recorded()).await;
+        assert_eq!(all, [deaf.id(), taker.id()]);
+        // A reader that goes on behind the end of the first run gets the rest.
+        let own = ends(deaf.events().recorded()).await;
+        assert_eq!(own, [deaf.id()]);
+        let past = deaf.events().recorded().so_far().await.unwrap();
+        let position = past.last().and_then(|record| record.position).unwrap();
+        let rest = ends(run.events().recorded().after(position)).await;
+        assert_eq!(rest, [taker.id()]);
+        // A program that kept the ids has the same handle.
+        let again = session.said_to(deaf.id(), turn);
+        assert_eq!(again.outcome().await.unwrap(), run.outcome().await.unwrap());
+    }
+}
+
+/// The runs whose ends a stream gives.
+async fn ends(mut events: EventStream) -> Vec<RunId> {
+    let mut ends = Vec::new();
+    while let Some(record) = events.next().await {
+        let record = record.unwrap();
+        if matches!(record.event, Event::RunEnded { .. }) {
+            ends.push(record.run);
+        }
+    }
+    ends
 }

@@ -168,19 +168,18 @@ impl Follow {
         run: &Run,
         interrupt: &mut Interrupt,
     ) -> Result<Exit, Failure> {
-        if let View::Screen(screen, _) = &mut self.view {
-            screen.listen_to(run.id());
-        }
+        let mut run = run.clone();
+        self.listen_to(&run);
         let expected = self.expected.take().filter(|(id, _)| *id == run.id());
         let mut events = expected.map_or_else(|| run.events(), |(_, events)| events);
-        let mut settling: Option<Settling> = Some(settle(run));
+        let mut settling: Option<Settling> = Some(settle(&run));
         let mut frame = tokio::time::interval(FRAME);
         frame.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             let live = self.is_live();
             let event = tokio::select! {
                 biased;
-                () = interrupt.fired() => match self.interrupted(system, run).await? {
+                () = interrupt.fired() => match self.interrupted(system, &run).await? {
                     Some(exit) => return Ok(exit),
                     None => continue,
                 },
@@ -190,8 +189,8 @@ impl Follow {
                     None => std::future::pending().await,
                 }} => {
                     settling = None;
-                    match self.settled(system, run, &row?).await? {
-                        Some(exit) => return self.rest(run, events, exit).await,
+                    match self.settled(system, &run, &row?).await? {
+                        Some(exit) => return self.rest(&run, events, exit).await,
                         None => continue,
                     }
                 }
@@ -199,7 +198,7 @@ impl Follow {
                     self.typed(system, typed).await?;
                     if self.person.as_ref().is_some_and(Person::is_gone) {
                         self.person = None;
-                        settling = Some(settle(run));
+                        settling = Some(settle(&run));
                     }
                     continue;
                 }
@@ -209,13 +208,25 @@ impl Follow {
                 }
             };
             let Some(record) = event.transpose()? else {
-                return self.ended(run).await;
+                return self.ended(&run).await;
             };
+            if matches!(record.event, Event::RunStarted { parent: None, .. }) {
+                // The turn may have been said to a run that ended without it, and this one took it.
+                run = run.taker().await?;
+                self.listen_to(&run);
+                settling = Some(settle(&run));
+            }
             self.show(&record)?;
             self.consider(system, &record).await?;
             if record.sequence.is_some() && settling.is_none() {
-                settling = Some(settle(run));
+                settling = Some(settle(&run));
             }
+        }
+    }
+
+    fn listen_to(&mut self, run: &Run) {
+        if let View::Screen(screen, _) = &mut self.view {
+            screen.listen_to(run.id());
         }
     }
 

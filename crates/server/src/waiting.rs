@@ -78,10 +78,15 @@ pub(crate) async fn asks(
     answered: &[Answered],
 ) -> Result<Vec<(RunId, OperationId, Question)>, SystemError> {
     let (mut pause, most) = LOOK;
+    let mut run = run.clone();
     loop {
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(most);
         let status = run.status().await?.status;
+        if status.is_ended() {
+            // Another run may have taken the turn that was said to this one.
+            run = run.taker().await?;
+        }
         // A run that continues in another journal may wait there.
         if matches!(status, RunStatus::Waiting | RunStatus::Continued) {
             let mut questions = run.questions().await?;

@@ -315,11 +315,12 @@ pub(super) async fn awaited(
     most: Duration,
 ) -> Result<(RunRow, Option<End>, Vec<QuestionView>), Problem> {
     let waited = wait(&asked.state, run, most, &[]).await;
+    // A turn that was said to a run under way may be one of its own by now.
+    let run = &run.taker().await?;
     let row = run.status().await?;
     let (end, questions) = match waited {
         Ok(Waited::Ended(outcome, _)) => (Some(End::of_outcome(&outcome)), Vec::new()),
         Ok(Waited::Asks(open)) => (None, QuestionView::all(open)),
-        // A turn that was said to a run which has ended may be one of its own, which goes on.
         Ok(Waited::GoesOn) => match timeout(STANDS, stands(run, row.clone())).await {
             Ok(stands) => return stands,
             Err(_) => (None, Vec::new()),

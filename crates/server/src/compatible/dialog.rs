@@ -271,7 +271,7 @@ pub(super) async fn finished(
     };
     let spent = match used {
         Some(spent) => spent,
-        None => run.budget().await?.spent,
+        None => run.taker().await?.budget().await?.spent,
     };
     Ok(Finished {
         text,

@@ -11,9 +11,9 @@ use ghostlight_a2a::{
     translation::TaskReader,
 };
 use ghostlight_actors::{
-    actor::System,
+    actor::{Run, System},
     contract::StoreError,
-    vocabulary::{Digest, EventRecord, RunId},
+    vocabulary::{Digest, Event, EventRecord, RunId, RunResult},
 };
 
 use serde_json::{Value, json};
@@ -96,9 +96,22 @@ impl Following {
             return self.end(key, &standing).await;
         };
         // What an event means depends on those before it, so they are read from the first on.
-        let mut events = self.system.run(run).events().recorded();
+        let mut events = self.run(&standing.subscription).await?.events().recorded();
         while let Some(record) = events.next().await {
-            let record = record?;
+            let mut record = record?;
+            // The end of a run is that of a turn which was said to it, unless the events of another run follow.
+            if standing.subscription.said.is_some()
+                && is_end(&record)
+                && let Some(next) = events.next().await
+            {
+                record = next?;
+                let Some(of_taker) = self.words(record.run, &standing.subscription.to).await?
+                else {
+                    break;
+                };
+                words = of_taker;
+                standing.subscription.run = record.run;
+            }
             let messages = words.read(&record).await;
             let Some(place) = Place::of(&record).filter(|_| !messages.is_empty()) else {
                 continue;
@@ -117,6 +130,22 @@ impl Following {
             }
         }
         self.end(key, &standing).await
+    }
+
+    /// The run of a subscription: of a turn that was said to it, the handle that goes on to the run which takes it.
+    async fn run(&self, subscription: &Subscription) -> Result<Run, StoreError> {
+        let run = self.system.run(subscription.run);
+        let Some((_, turn)) = &subscription.said else {
+            return Ok(run);
+        };
+        let row = self.system.store().run(run.id()).await?;
+        Ok(match row.and_then(|row| row.session) {
+            Some(session) => {
+                let session = self.system.session(session.team, session.key);
+                session.said_to(run.id(), turn)
+            }
+            None => run,
+        })
     }
 
     /// Posts a message until it has arrived; whether the subscription goes on.
@@ -343,6 +372,14 @@ impl Following {
             }
         }))
     }
+}
+
+/// Whether this is the last event of a root run, which goes on in no other journal.
+fn is_end(record: &EventRecord) -> bool {
+    let Event::RunEnded { end, .. } = &record.event else {
+        return false;
+    };
+    record.path.len() == 1 && !matches!(end, RunResult::Continued(_))
 }
 
 /// The message to a person in a messenger, if any.

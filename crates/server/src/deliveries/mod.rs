@@ -25,9 +25,9 @@ use ghostlight_tools::{
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore};
 
-pub(crate) use subscription::ChatRecipient;
 #[cfg(feature = "a2a")]
 pub(crate) use subscription::TaskRecipient;
+pub(crate) use subscription::{ChatRecipient, SentTurn};
 use subscription::{Recipient, Subscription, Subscriptions};
 
 #[cfg(feature = "a2a")]
@@ -146,12 +146,13 @@ impl Deliveries {
         self.0.asked.check(address)
     }
 
-    /// Posts the news of a run to an address that a request named, signed with the secret of this environment variable, in
-    /// this form where it is the receiver's own. When this returns it is durable; told twice it is the same.
+    /// Posts the news of a turn, which began this run or was said to it, to an address that a request named, signed with the
+    /// secret of this environment variable, in this form where it is the receiver's own. When this returns it is durable;
+    /// told twice it is the same.
     pub(crate) async fn call_back(
         &self,
         system: &System,
-        run: RunId,
+        (run, turn): (RunId, &SentTurn),
         address: &str,
         (secret, payload): (&str, Option<Value>),
     ) -> Result<(), StoreError> {
@@ -172,7 +173,7 @@ impl Deliveries {
             is_asked: true,
             payload,
         };
-        self.subscribe(system, Subscription::new(run, name, to))
+        self.subscribe(system, Subscription::of_turn(run, turn, name, to))
             .await
     }
 
@@ -225,12 +226,12 @@ impl Deliveries {
     pub(crate) async fn reply(
         &self,
         system: &System,
-        run: RunId,
+        (run, turn): (RunId, &SentTurn),
         to: ChatRecipient,
     ) -> Result<(), StoreError> {
         let name = format!("chat-{:.16}", Digest::of(to.message.as_bytes()).to_string());
         let to = Recipient::Chat(to);
-        self.subscribe(system, Subscription::new(run, name, to))
+        self.subscribe(system, Subscription::of_turn(run, turn, name, to))
             .await
     }
 

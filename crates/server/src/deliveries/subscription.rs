@@ -3,7 +3,7 @@
 use ghostlight_actors::{
     actor::System,
     contract::{Batch, Expected, StateSlot, StateWrite, StoreError, StoreHandle},
-    vocabulary::{Digest, RunId},
+    vocabulary::{Digest, RunId, SessionId},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::to_raw_value};
@@ -76,6 +76,13 @@ pub(crate) struct TaskRecipient {
     pub(crate) is_json: bool,
 }
 
+/// A turn that was sent to a session.
+#[derive(Clone, Debug)]
+pub(crate) struct SentTurn {
+    pub(crate) session: SessionId,
+    pub(crate) id: String,
+}
+
 /// One receiver of one run's news, and how far they have come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subscription {
@@ -83,6 +90,10 @@ pub(super) struct Subscription {
     /// Tells the receivers of one run apart.
     pub(super) name: String,
     pub(super) to: Recipient,
+    /// The turn that was said to this run, which was under way, behind the id that its own run would have. The news are
+    /// those of the run that takes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) said: Option<(RunId, String)>,
     /// The last event that was told, by its position and part.
     pub(super) told: Option<(u64, u32)>,
     /// How often the next message was tried, the first time, and the time before which nobody tries it again, in
@@ -98,10 +109,20 @@ impl Subscription {
             run,
             name,
             to,
+            said: None,
             told: None,
             attempts: 0,
             since_ms: 0,
             not_before_ms: 0,
+        }
+    }
+
+    /// The news of a turn that began this run, or was said to it.
+    pub(super) fn of_turn(run: RunId, turn: &SentTurn, name: String, to: Recipient) -> Self {
+        let own = RunId::of_turn(&turn.session, &turn.id);
+        Self {
+            said: (run != own).then(|| (own, turn.id.clone())),
+            ..Self::new(run, name, to)
         }
     }
 
@@ -111,7 +132,9 @@ impl Subscription {
     }
 
     pub(super) fn key(&self) -> String {
-        format!("{}/{}", self.run, self.name)
+        // A turn that is sent again may be found in another run by then.
+        let run = self.said.as_ref().map_or(self.run, |(own, _)| *own);
+        format!("{run}/{}", self.name)
     }
 
     /// Whether this event was told before.

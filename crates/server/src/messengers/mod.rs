@@ -33,7 +33,7 @@ use crate::{
     body,
     caller::{Caller, Holder},
     compatible::answer_of,
-    deliveries::ChatRecipient,
+    deliveries::{ChatRecipient, SentTurn},
     endpoint::{Access, Endpoints},
     problem::Problem,
     served::{Messenger, MessengerForm, WebhookSignature},
@@ -255,6 +255,10 @@ impl Person {
                 return Ok(refused);
             }
         }
+        let sent = SentTurn {
+            session: self.session.clone(),
+            id: turn.clone(),
+        };
         let said = self.asked.say(&self.session, Turn::text(text).id(turn));
         let said = tokio::time::timeout(PATIENCE, said).await.map_err(|_| {
             let detail = "the messages before it have not been dealt with: post it again";
@@ -290,7 +294,7 @@ impl Person {
         };
         self.to.message = id.to_owned();
         let deliveries = self.asked.state.deliveries()?;
-        let reply = deliveries.reply(&self.asked.system, run.id(), self.to);
+        let reply = deliveries.reply(&self.asked.system, (run.id(), &sent), self.to);
         reply.await?;
         Ok(taken(run.id()))
     }

@@ -162,8 +162,7 @@ impl Quotas {
         let Admission { id, buckets } = admission;
         let is_settled = |(_, quota): &(String, Quota)| quota.measure.is_settled();
         let (buckets, turns): (Buckets, Buckets) = buckets.into_iter().partition(is_settled);
-        let (quotas, run) = (self.clone(), self.system.run(run.id()));
-        let is_own = run.id().to_string() == id || id.starts_with("fork-");
+        let (quotas, run) = (self.clone(), run.clone());
         tokio::spawn(async move {
             let settled = quotas.ledger.change(&id, turns, Act::Settle(Use::of(1)));
             if let Err(error) = settled.await {
@@ -172,14 +171,18 @@ impl Quotas {
             if buckets.is_empty() {
                 return;
             }
-            let used = if is_own {
-                let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
-                    return;
-                };
-                used(&run).await.map(|used| used.less(before))
-            } else {
-                // The turn joined a run that was under way, and that run's own turn pays.
-                Ok(Use::default())
+            let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
+                return;
+            };
+            // A turn that was said to a run under way pays only where it became a run of its own: that of another turn
+            // pays for itself.
+            let used = match run.taker().await {
+                Ok(run) if run.id().to_string() == id || id.starts_with("fork-") => {
+                    let used = used(&quotas.system.run(run.id())).await;
+                    used.map(|used| used.less(before))
+                }
+                Ok(_) => Ok(Use::default()),
+                Err(error) => Err(error),
             };
             let settled = match used {
                 Ok(used) => quotas.ledger.change(&id, buckets, Act::Settle(used)).await,

@@ -14,10 +14,12 @@ use axum::{
     http::{HeaderMap, Method, StatusCode},
     response::Response,
 };
-use ghostlight_actors::{actor::Run, session::Turn};
+use ghostlight_actors::{actor::Run, session::Turn, vocabulary::SessionId};
 use ring::digest;
 use serde_json::{Map, Value};
 
+#[cfg(feature = "deliveries")]
+use crate::deliveries::SentTurn;
 use crate::{
     address::{Path, Query},
     api::{Asked, TurnView, answer},
@@ -99,11 +101,12 @@ async fn receive(
         .iter()
         .map(|byte| format!("{byte:02x}"))
         .collect();
-    let turn = Turn::from(text).id(format!("hook:{name}:{digest}"));
+    let id = format!("hook:{name}:{digest}");
+    let turn = Turn::from(text).id(id.clone());
     let run = asked.say(&session, turn).await?;
     if let Some(address) = &callback {
         // The sender hears of the turn when the address is durable, too; until then it sends the request again.
-        call_back(&state, &run, address, &webhook).await?;
+        call_back(&state, &run, (session, id), (address, &webhook)).await?;
     }
     let wait = (!webhook.wait.is_zero()).then_some(webhook.wait);
     match is_of_slack && body::is_form(&headers) {
@@ -145,11 +148,17 @@ fn check_callback(state: &Shared, address: &str) -> Result<(), Problem> {
 }
 
 #[cfg(feature = "deliveries")]
-async fn call_back(state: &Shared, run: &Run, to: &str, webhook: &Webhook) -> Result<(), Problem> {
+async fn call_back(
+    state: &Shared,
+    run: &Run,
+    (session, id): (SessionId, String),
+    (to, webhook): (&str, &Webhook),
+) -> Result<(), Problem> {
     let deliveries = state.deliveries()?;
+    let turn = SentTurn { session, id };
     let secret = webhook.secret_variable().unwrap_or_default();
     let payload = (webhook.signature == WebhookSignature::Slack).then(slack::message);
-    let told = deliveries.call_back(&state.system, run.id(), to, (secret, payload));
+    let told = deliveries.call_back(&state.system, (run.id(), &turn), to, (secret, payload));
     Ok(told.await?)
 }
 
@@ -159,7 +168,12 @@ fn check_callback(_: &Shared, _: &str) -> Result<(), Problem> {
 }
 
 #[cfg(not(feature = "deliveries"))]
-async fn call_back(_: &Shared, _: &Run, _: &str, _: &Webhook) -> Result<(), Problem> {
+async fn call_back(
+    _: &Shared,
+    _: &Run,
+    _: (SessionId, String),
+    _: (&str, &Webhook),
+) -> Result<(), Problem> {
     Err(Problem::no_deliveries())
 }
 

@@ -52,6 +52,7 @@ mod receiver;
 mod runs;
 mod sdks;
 mod site;
+mod steering;
 mod stopping;
 mod streams;
 mod tls;

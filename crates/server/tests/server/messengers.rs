@@ -1,19 +1,21 @@
 //! People of a messenger talk to a team through a bridge: what they write is a turn or an answer, and each is told
 //! what becomes of it.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{run::Agent, testing::InMemoryStore};
 use ghostlight_server::Messenger;
 use ring::hmac;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use crate::{
     client::{Answer, Client},
     deliveries::Telling,
     desk::{obey, text_at},
     receiver::{Got, Receiver},
+    steering::steered,
     webhooks::{SECRET, now_s},
 };
 
@@ -106,6 +108,40 @@ async fn what_a_person_writes_is_a_turn_or_an_answer_and_they_are_told_what_beco
         ["question name", "answer answered \"Ann\""]
     );
     assert_eq!(told.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_to_a_run_that_ends_without_it_is_answered_by_the_run_that_takes_it() {
+    let bridge = Receiver::open(&[]).await;
+    let messenger = Messenger::new("chat", bridge.url("/out"), SECRET);
+    let gate = Arc::new(Semaphore::new(0));
+    let team = steered(&gate).messenger(messenger);
+    let desk = Telling::of(InMemoryStore::new(), team).await;
+    let first = post(&desk.client, &message("m1", "ada", "deaf")).await;
+    let run = text_at(&first.is(202).json(), "/run");
+    let events = format!("/api/v1/runs/{run}/events");
+    let mut events = desk.client.events(&events, None, None).await;
+    while events.next().await.expect("a model call").name != "model_called" {}
+    for _ in 0..2 {
+        let said = post(&desk.client, &message("m2", "ada", "well")).await;
+        assert_eq!(text_at(&said.is(202).json(), "/run"), run);
+    }
+    gate.add_permits(1);
+    heard(&bridge, 2).await;
+    // The same message again is the turn that was answered.
+    let again = post(&desk.client, &message("m2", "ada", "well")).await;
+    assert_ne!(text_at(&again.is(202).json(), "/run"), run);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let told = heard(&bridge, 2).await;
+    let mut answers: Vec<String> = told
+        .iter()
+        .map(|got| {
+            let got = got.json();
+            format!("{} {}", text_at(&got, "/reply_to"), text_at(&got, "/text"))
+        })
+        .collect();
+    answers.sort();
+    assert_eq!(answers, ["m1 did deaf ", "m2 did well "]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -19,12 +19,12 @@ use crate::{
 
 const ALL: [Scope; 2] = [Scope::Read, Scope::Run];
 
-fn quota(text: &str) -> Quota {
+pub(crate) fn quota(text: &str) -> Quota {
     text.parse().unwrap()
 }
 
 /// A server without keys over this System, which lasts as long as the test.
-async fn served(system: System, set_up: impl FnOnce(Server) -> Server) -> Client {
+pub(crate) async fn served(system: System, set_up: impl FnOnce(Server) -> Server) -> Client {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let to = listener.local_addr().unwrap();
     let server = set_up(Server::new(system));
