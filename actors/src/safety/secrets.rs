@@ -43,7 +43,7 @@ const NEVER_PROSE: [&str; 6] = [
     "secretkey",
 ];
 
-/// How many pieces of JSON are searched in one text.
+/// How many pieces behind a secret's name are read in one text that are no JSON, or no secret.
 const MAX_PIECES: usize = 64;
 
 /// A text that is shorter than this, in bytes, and has none of [`MARKS`] fits no pattern: the shortest match without
@@ -218,38 +218,35 @@ fn is_random(word: &str) -> bool {
 
 /// Objects and lists under a secret's name, in JSON inside of a text.
 fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
-    let mut from = 0;
-    for _ in 0..MAX_PIECES {
-        let Some(found) = NESTED_START
-            .iter()
-            .filter_map(|mark| text.get(from..)?.find(mark))
-            .min()
-        else {
-            return;
-        };
-        let start = from + found;
-        let open = text[start..]
-            .find(['{', '['])
-            .map_or(text.len(), |at| start + at);
-        from = (start + 1).min(text.len());
-        while !text.is_char_boundary(from) {
-            from += 1;
-        }
-        let name = text[..start].rsplit(|c: char| !is_name(c)).next();
+    let (mut end, mut others) = (0, 0);
+    for (open, _) in text.match_indices(['{', '[']) {
+        let before = &text[..open];
+        let before = NAME_ENDS.iter().find_map(|mark| before.strip_suffix(mark));
+        let name = before.and_then(|before| before.rsplit(|c: char| !is_name(c)).next());
         let Some(name) = name.filter(|name| is_secret_key(name) || is_tokens(name)) else {
             continue;
         };
+        // What is in a secret is read once.
+        if open < end {
+            continue;
+        }
         let mut values = serde_json::Deserializer::from_str(&text[open..]).into_iter::<Value>();
         if let Some(Ok(value)) = values.next()
             && is_secret(None, &Map::new(), name, &value)
         {
-            places.push(open..open + values.byte_offset());
+            end = open + values.byte_offset();
+            places.push(open..end);
+            continue;
+        }
+        others += 1;
+        if others == MAX_PIECES {
+            return;
         }
     }
 }
 
-/// The end of a name whose value is an object or a list.
-const NESTED_START: [&str; 8] = ["\":{", "\": {", "\":[", "\": [", "={", "=[", ": {", ": ["];
+/// What stands between a name and its object or list.
+const NAME_ENDS: [&str; 4] = ["\": ", "\":", ": ", "="];
 
 fn is_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '-' | '_' | '.')
@@ -326,6 +323,24 @@ mod tests {
             text in r#"(?i:basic|bearer|sk_|AKIA|eyJ|hf_|1//|-u|cookie)?[ \ta-zA-Z0-9._/@{}"'\\]{0,13}"#,
         ) {
             prop_assert_eq!(places(&text), found(&text));
+        }
+    }
+
+    #[test]
+    fn a_piece_of_json_is_read_however_many_others_come_before_it() {
+        let others = "x: {1} \"a\": [2] b={3} \"token\": {\"x\": 4} ".repeat(100);
+        for secret in [
+            r#""password": {"x": "hunter2"}"#,
+            r#""password":["hunter2"]"#,
+            r#"password: ["hunter2"]"#,
+            r#"password={"x": "hunter2"}"#,
+        ] {
+            let text = format!("{others}{secret}");
+            let found = places(&text);
+            assert!(
+                found.iter().any(|at| text[at.clone()].contains("hunter2")),
+                "{secret}"
+            );
         }
     }
 
