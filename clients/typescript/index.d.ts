@@ -184,14 +184,14 @@ export class Turn {
      * @internal
      * @param {Client} client
      * @param {Record<string, any>} view
+     * @param {() => Promise<Record<string, any>>} sent
      */
-    constructor(client: Client, view: Record<string, any>);
+    constructor(client: Client, view: Record<string, any>, sent: () => Promise<Record<string, any>>);
     /**
      * Its run.
-     * @readonly
      * @type {Run}
      */
-    readonly run: Run;
+    run: Run;
     /** running, waiting, parked, cancelling, answered, stopped, failed, cancelled or continued. */
     status: string;
     /** Whether the run has ended or is parked. */
@@ -217,8 +217,8 @@ export class Turn {
      */
     questions: Question[];
     /**
-     * Waits until the run ends or asks something, and returns this turn. Throws after `timeout` milliseconds. Its key needs
-     * the scope `read`.
+     * Waits until the run ends or asks something, and returns this turn. Throws after `timeout` milliseconds. Where the turn
+     * was said to a run that ended without it, `run` becomes the one that took it. Its key needs the scope `read`.
      * @param {number} [timeout]
      */
     wait(timeout?: number): Promise<this>;

@@ -271,7 +271,8 @@ export class Session {
   async send(text, options = {}) {
     const body = { text, ...options, id: options.id ?? crypto.randomUUID() };
     // Under one id it is one turn, however often it is sent.
-    return new Turn(this.#client, await this.#client.request("POST", `${this.#path}/turns`, body, true));
+    const sent = (wait = "") => this.#client.request("POST", `${this.#path}/turns${wait}`, body, true);
+    return new Turn(this.#client, await sent(), () => sent("?wait=1"));
   }
 
   /**
@@ -322,10 +323,11 @@ export class Session {
 /** A recorded turn. */
 export class Turn {
   #client;
+  #sent;
+  #joined;
 
   /**
    * Its run.
-   * @readonly
    * @type {Run}
    */
   run;
@@ -364,15 +366,20 @@ export class Turn {
    * @internal
    * @param {Client} client
    * @param {Record<string, any>} view
+   * @param {() => Promise<Record<string, any>>} sent
    */
-  constructor(client, view) {
+  constructor(client, view, sent) {
     this.#client = client;
+    this.#sent = sent;
+    // Whether the turn was said to a run under way, which may end without it.
+    this.#joined = view.joined;
     this.run = new Run(client, view.run.id);
     this.#read(view);
   }
 
   /** @param {Record<string, any>} view */
   #read(view) {
+    if (view.run.id !== this.run.id) this.run = new Run(this.#client, view.run.id);
     this.status = view.run.status;
     this.hasEnded = Boolean(view.end);
     this.answer = view.end?.answer ?? undefined;
@@ -382,17 +389,23 @@ export class Turn {
   }
 
   /**
-   * Waits until the run ends or asks something, and returns this turn. Throws after `timeout` milliseconds. Its key needs
-   * the scope `read`.
+   * Waits until the run ends or asks something, and returns this turn. Throws after `timeout` milliseconds. Where the turn
+   * was said to a run that ended without it, `run` becomes the one that took it. Its key needs the scope `read`.
    * @param {number} [timeout]
    */
   async wait(timeout = Infinity) {
     const until = performance.now() + timeout;
-    const path = `/api/v1/runs/${encodeURIComponent(this.run.id)}`;
     for (;;) {
+      const path = `/api/v1/runs/${encodeURIComponent(this.run.id)}`;
       const left = Math.min(WAIT_MS, this.#client.timeout / 2, Math.max(0, until - performance.now()));
       const wait = Math.floor(left / 1000);
-      this.#read(await this.#client.attempt("GET", `${path}?wait=${wait}`, undefined, { again: true, until }));
+      let view = await this.#client.attempt("GET", `${path}?wait=${wait}`, undefined, { again: true, until });
+      if (this.#joined && view.end) {
+        // Sent again, the turn names the run that took it.
+        view = await this.#sent();
+        this.#joined = view.joined;
+      }
+      this.#read(view);
       if (this.hasEnded || this.questions.length > 0) return this;
       if (performance.now() >= until) throw new Error(`run ${this.run.id} is still ${this.status}`);
       // The server counts whole seconds.

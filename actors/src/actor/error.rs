@@ -283,7 +283,7 @@ pub enum SystemError {
     #[error(transparent)]
     Document(#[from] SessionDocumentError),
     /// A fork is to begin in a session that exists.
-    #[error("session {session} exists already: a fork begins a session of its own; name another")]
+    #[error("session {session} exists already: what is forked or imported becomes a new session; name another")]
     SessionExists {
         /// The session.
         session: String,

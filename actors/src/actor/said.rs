@@ -74,6 +74,20 @@ impl fmt::Debug for Said {
 }
 
 impl Session {
+    /// Whether the session has a turn of this id: one that began a run, or that a run has heard which has ended.
+    ///
+    /// # Errors
+    /// [`SystemError::Foreign`]; what the store fails with.
+    pub async fn has_turn(&self, id: &str) -> Result<bool, SystemError> {
+        self.system.sessions().check(&self.id).await?;
+        let store = self.system.store();
+        if store.run(RunId::of_turn(&self.id, id)).await?.is_some() {
+            return Ok(true);
+        }
+        let (fold, _) = folded(store, &self.id, u64::MAX).await?;
+        Ok(fold.turns.contains_key(id))
+    }
+
     /// The handle that [`send`](Self::send) gave for the turn of this id, where it was said to this run, which was under
     /// way: for a program that kept both ids. Its outcome and its events are those of the run that takes the turn.
     pub fn said_to(&self, run: RunId, turn: impl Into<String>) -> Run {
@@ -89,6 +103,11 @@ impl Run {
         if self.id != RunId::of_turn(&session, &turn) {
             self.said = Some(Said::new(&self.system, session, turn).into());
         }
+    }
+
+    /// Whether this handle was given for a turn that was said to the run, which was under way with another.
+    pub fn has_joined(&self) -> bool {
+        self.said.is_some()
     }
 
     /// The run that takes the turn for which this handle was given, as far as it is recorded now: the one that heard it, its

@@ -15,7 +15,7 @@ import urllib.request
 import uuid
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 __all__ = ["Client", "Event", "File", "Problem", "Question", "Run", "Session", "Turn"]
 
@@ -270,7 +270,10 @@ class Session:
         body = {key: value for key, value in fields.items() if value is not None}
         body.update(text=text, files=[file._json() for file in files], id=id or str(uuid.uuid4()), dry_run=dry_run)
         # Under one id it is one turn, however often it is sent.
-        return Turn(self._client, self._client.request("POST", f"{self._path}/turns", body, again=True))
+        def sent() -> Dict[str, Any]:
+            return self._client.request("POST", f"{self._path}/turns?wait=1", body, again=True)
+
+        return Turn(self._client, self._client.request("POST", f"{self._path}/turns", body, again=True), sent)
 
     def ask(self, text: str, *, timeout: Optional[float] = None, **more: Any) -> "Turn":
         """Sends a turn, and waits until its run ends or asks something."""
@@ -297,8 +300,11 @@ class Session:
 class Turn:
     """A recorded turn."""
 
-    def __init__(self, client: Client, view: Dict[str, Any]) -> None:
+    def __init__(self, client: Client, view: Dict[str, Any], sent: Callable[[], Dict[str, Any]]) -> None:
         self._client = client
+        self._sent = sent
+        # Whether the turn was said to a run under way, which may end without it.
+        self._joined: bool = view.get("joined", False)
         self._read(view)
 
     def _read(self, view: Dict[str, Any]) -> None:
@@ -321,14 +327,20 @@ class Turn:
     def wait(self, timeout: Optional[float] = None) -> "Turn":
         """Waits until the run ends or asks something, and returns this turn. Raises `TimeoutError` after `timeout` seconds.
 
-        Its key needs the scope `read`.
+        Where the turn was said to a run that ended without it, `run` becomes the one that took it. Its key needs the scope
+        `read`.
         """
         until = None if timeout is None else time.monotonic() + timeout
         longest = min(_WAIT, self._client._timeout / 2)
         while True:
             left = longest if until is None else min(longest, max(0.0, until - time.monotonic()))
             path = f"{self.run._path}?wait={int(left)}"
-            self._read(self._client._request("GET", path, again=True, until=until))
+            view = self._client._request("GET", path, again=True, until=until)
+            if self._joined and view["end"] is not None:
+                # Sent again, the turn names the run that took it.
+                view = self._sent()
+                self._joined = view.get("joined", False)
+            self._read(view)
             if self.has_ended or self.questions:
                 return self
             if until is not None and time.monotonic() >= until:

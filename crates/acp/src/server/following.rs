@@ -243,7 +243,7 @@ impl Client {
                     }
                     continue;
                 }
-                record = followed.events.next() => {
+                record = followed.events.next_as_one() => {
                     let record = match record {
                         Some(Ok(record)) => record,
                         Some(Err(error)) => return Err(failed(error.into())),

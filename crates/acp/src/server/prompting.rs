@@ -124,8 +124,9 @@ impl Client {
         let run = followed.run().clone();
         let cancelling = async {
             cancel.cancelled().await;
-            // The run's end tells that it was cancelled.
-            if let Err(error) = run.cancel(CANCELLED).await {
+            // The end of the run that takes the prompt tells that it was cancelled.
+            let cancelled = async { run.taker().await?.cancel(CANCELLED).await };
+            if let Err(error) = cancelled.await {
                 return failed(error);
             }
             std::future::pending().await

@@ -164,7 +164,7 @@ impl Following {
             if self.is_over {
                 return None;
             }
-            match self.events.next().await? {
+            match self.events.next_as_one().await? {
                 Ok(record) => {
                     let news = self.task.read(&record).await;
                     // One event can become several updates; the last of them completes the event.

@@ -108,7 +108,7 @@ impl Following {
             };
             tokio::select! {
                 biased;
-                record = self.events.next() => match record {
+                record = self.events.next_as_one() => match record {
                     Some(Ok(record)) => self.read(record).await,
                     Some(Err(error)) => self.fail(&Problem::from(error)),
                     // The run ended before the client's run began.

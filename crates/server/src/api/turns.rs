@@ -120,6 +120,9 @@ impl WaitQuery {
 pub(crate) struct TurnView {
     /// Its run.
     run: RunView,
+    /// Whether the turn was said to this run, which was under way with another. Where the run ends without it, the turn
+    /// sent again under its id names the run that took it.
+    joined: bool,
     /// The path of its events.
     events: String,
     /// Its result, if it has ended.
@@ -272,6 +275,7 @@ pub(crate) async fn answer(
     };
     let view = TurnView {
         run: RunView::of(&row, &asked.caller),
+        joined: run.has_joined() && row.run == run.id() && end.is_none(),
         events: format!("{place}/events"),
         end,
         questions,

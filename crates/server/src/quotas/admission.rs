@@ -9,6 +9,7 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::StoreError,
+    definition::WhileBusy,
     session::Turn,
     vocabulary::{Budget, RunId, SessionId},
 };
@@ -67,17 +68,28 @@ impl Quotas {
         let id = turn.id.take().map_or_else(fresh_id, Ok)?;
         let id = turn.id.insert(id);
         let run = RunId::of_turn(session, id);
-        let is_recorded = async || Ok::<_, Problem>(self.system.store().run(run).await?.is_some());
+        let kept = self.system.session(session.team.clone(), &session.key);
+        let team = self.system.team(&session.team);
+        let steers = team
+            .as_ref()
+            .is_some_and(|team| team.while_busy == WhileBusy::Steer);
+        let is_recorded = async || {
+            Ok::<_, Problem>(match steers {
+                // One that a run has heard is no run, and costs nothing a second time either.
+                true => kept.has_turn(id).await?,
+                false => self.system.store().run(run).await?.is_some(),
+            })
+        };
         if is_recorded().await? {
             return Ok(None);
         }
         let mut budget = turn.budget;
         if buckets.values().any(|quota| quota.measure.is_settled()) {
-            let team = self.system.team(&session.team);
-            budget = team.map_or(budget, |team| budget.narrowed(&team.budget));
+            budget = team
+                .as_ref()
+                .map_or(budget, |team| budget.narrowed(&team.budget));
         }
-        let id = run.to_string();
-        let taken = self.take(id, buckets, &budget, slot).await;
+        let taken = self.take(run.to_string(), buckets, &budget, slot).await;
         // Meanwhile another request may have said the same turn, and paid for it.
         if !is_recorded().await? {
             return taken.map(Some);
@@ -164,6 +176,10 @@ impl Quotas {
         let (buckets, turns): (Buckets, Buckets) = buckets.into_iter().partition(is_settled);
         let (quotas, run) = (self.clone(), run.clone());
         tokio::spawn(async move {
+            // Until the session knows a turn that was said to a run under way, its reservation tells that it is paid.
+            if run.has_joined() && run.outcome().await.is_err_and(|error| is_left(&error)) {
+                return;
+            }
             let settled = quotas.ledger.change(&id, turns, Act::Settle(Use::of(1)));
             if let Err(error) = settled.await {
                 tracing::warn!(run = id, %error, "a quota of turns is not settled yet");
@@ -171,9 +187,9 @@ impl Quotas {
             if buckets.is_empty() {
                 return;
             }
-            let (Ok(_) | Err(SystemError::Failed { .. })) = run.outcome().await else {
+            if run.outcome().await.is_err_and(|error| is_left(&error)) {
                 return;
-            };
+            }
             // A turn that was said to a run under way pays only where it became a run of its own: that of another turn
             // pays for itself.
             let used = match run.taker().await {
@@ -313,6 +329,11 @@ impl Quotas {
         swept.insert(name.to_owned(), Instant::now());
         true
     }
+}
+
+/// Whether this is no end of a run: the next caller settles what is reserved.
+fn is_left(error: &SystemError) -> bool {
+    !matches!(error, SystemError::Failed { .. })
 }
 
 /// The tokens and the money that a run has used.

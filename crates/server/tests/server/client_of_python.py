@@ -49,6 +49,12 @@ talk.rewind(1)
 assert len(talk.messages()) == 2
 assert {"talk", "branch", "asked"} <= {session["session"]["key"] for session in client.sessions(team="desk", limit=2)}
 
+# A turn that is said to a run which ends without it is answered by the run that takes it.
+busy, joined = [client.session("steered", "s").send(text) for text in ("count 300", "well")]
+assert joined.run.id == busy.run.id
+assert joined.wait(60).answer == "did well" and joined.run.id != busy.run.id
+assert busy.wait(60).answer == "did count 300"
+
 # A run that is cancelled, a failed one, and refusals.
 hanging = client.session("desk", "hanging").send("hang")
 try:

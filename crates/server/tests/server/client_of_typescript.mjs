@@ -60,6 +60,14 @@ const keys = new Set();
 for await (const { session } of client.sessions({ team: "desk", limit: 2 })) keys.add(session.key);
 for (const key of ["talk", "branch", "asked"]) assert(keys.has(key), key);
 
+// A turn that is said to a run which ends without it is answered by the run that takes it.
+const busy = await client.session("steered", "s").send("count 300");
+const joined = await client.session("steered", "s").send("well");
+assert.equal(joined.run.id, busy.run.id);
+assert.equal((await joined.wait(60_000)).answer, "did well");
+assert.notEqual(joined.run.id, busy.run.id);
+assert.equal((await busy.wait(60_000)).answer, "did count 300");
+
 // A run that is cancelled, a failed one, and refusals.
 const hanging = await client.session("desk", "hanging").send("hang");
 await assert.rejects(() => hanging.wait(1_000), /still/);

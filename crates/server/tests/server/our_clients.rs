@@ -4,7 +4,7 @@ use std::{net::SocketAddr, process::Command, time::Duration};
 
 use ghostlight_actors::{
     actor::{System, SystemOptions},
-    definition::ApprovalRule,
+    definition::{ApprovalRule, WhileBusy},
     run::{Agent, RunContext},
     testing::{EffectLog, InMemoryStore},
     vocabulary::{AgentError, Outcome, ToolCall, ToolDefinition},
@@ -111,9 +111,13 @@ async fn system() -> System {
         .approval("refund", ApprovalRule::required());
     let desk = Agent::from_fn("desk", obey);
     let system = System::builder(InMemoryStore::new()).options(SystemOptions::default());
+    // It hears nothing while it works.
+    let steered = Agent::from_fn("steered", obey).into_team().unwrap();
+    let steered = steered.define(|team| team.while_busy = WhileBusy::Steer);
     let system = system
         .team(desk.into_team().unwrap())
-        .team(shop.into_team().unwrap());
+        .team(shop.into_team().unwrap())
+        .team(steered);
     system.start().await.unwrap()
 }
 
