@@ -200,7 +200,18 @@ impl Call {
                     let required = rmcp::model::InputRequiredResult::new(Some(requests), state);
                     return Ok(required.into());
                 }
-                Ok(Asked::Open(text)) => return Ok(self.shown(&run, text, "asking").into()),
+                Ok(Asked::Open(text)) => {
+                    // A model reads the text of a result, and not its `_meta`.
+                    let Place { session, turn, .. } = &self.place;
+                    let (in_session, of_turn) = match handler.served.input_of(&self.team) {
+                        None => ("session", "turn_id"),
+                        Some(_) => (SESSION, IDEMPOTENCY_KEY),
+                    };
+                    let text = format!(
+                        "{text}, the same call goes on with `{in_session}` {session:?} and `{of_turn}` {turn:?}."
+                    );
+                    return Ok(self.shown(&run, text, "asking").into());
+                }
                 Err(error) => return Ok(failed(&error).into()),
             }
         }

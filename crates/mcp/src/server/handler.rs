@@ -173,11 +173,11 @@ fn message_schema() -> Value {
             "message": { "type": "string", "description": "What the team is to do, complete in itself." },
             "session": {
                 "type": "string",
-                "description": "The conversation to go on with, as an earlier result names it; a new one when left out.",
+                "description": "The conversation: a name that you choose, the same in each call that goes on with it; a new one when left out.",
             },
             "turn_id": {
                 "type": "string",
-                "description": "An id of this call: the same call made again with it is not done twice.",
+                "description": "An id of this call, which you choose: the same call made again with it is not done twice.",
             },
         },
         "required": ["message"],

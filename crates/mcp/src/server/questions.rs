@@ -300,8 +300,7 @@ fn in_words(open: &[Open]) -> String {
     });
     format!(
         "The team waits for a person's answer, which this client cannot give:{}\nOnce it is answered (on the \
-         command line: ghostlight answer RUN OPERATION ANSWER), the same call with the same `session` and \
-         `turn_id` goes on.",
+         command line: ghostlight answer RUN OPERATION ANSWER)",
         each.collect::<String>(),
     )
 }

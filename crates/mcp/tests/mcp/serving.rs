@@ -232,6 +232,21 @@ async fn where_the_client_can_ask_nobody_the_call_says_what_is_asked_and_goes_on
     run.answer(operation, json!(false)).await.unwrap();
     let answered = client.call_tool(asks(call)).await.unwrap();
     assert_eq!(text(&answered), "the person says false");
+    // A call that named neither its session nor its turn says both, in the words that a model reads.
+    let asking = client.call_tool(asks(json!({ "message": "ask" }))).await;
+    let asking = asking.unwrap();
+    let (session, turn) = (
+        meta(&asking, "ghostlight/session"),
+        meta(&asking, "ghostlight/turn"),
+    );
+    let said = format!("`session` {session:?} and `turn_id` {turn:?}");
+    assert!(text(&asking).contains(&said), "{asking:?}");
+    let run = system.run(meta(&asking, "ghostlight/run").parse().unwrap());
+    let (_, operation, _) = run.questions().await.unwrap().remove(0);
+    run.answer(operation, json!(true)).await.unwrap();
+    let call = json!({ "message": "ask", "session": session, "turn_id": turn });
+    let answered = client.call_tool(asks(call)).await.unwrap();
+    assert_eq!(text(&answered), "the person says true");
 }
 
 #[tokio::test]
