@@ -283,7 +283,9 @@ pub enum SystemError {
     #[error(transparent)]
     Document(#[from] SessionDocumentError),
     /// A fork is to begin in a session that exists.
-    #[error("session {session} exists already: what is forked or imported becomes a new session; name another")]
+    #[error(
+        "session {session} exists already: what is forked or imported becomes a new session; name another"
+    )]
     SessionExists {
         /// The session.
         session: String,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 
-use super::arguments::ShowArguments;
+use super::{arguments::ShowArguments, memory_arguments::share};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Documents {
@@ -150,7 +150,7 @@ pub(super) struct SearchArguments {
     #[arg(long)]
     pub(super) rerank: bool,
     /// The weight of variety among results, from 0 to 1
-    #[arg(long, default_value_t = 0.0, value_name = "SHARE")]
+    #[arg(long, default_value_t = 0.0, value_name = "SHARE", value_parser = share)]
     pub(super) diversity: f64,
     #[command(flatten)]
     pub(super) show: ShowArguments,

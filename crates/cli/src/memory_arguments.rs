@@ -149,7 +149,7 @@ fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     number.ok_or_else(|| format!("it is a number from {least} to {most}"))
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(super) fn share(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1.0)
 }
 

@@ -303,12 +303,13 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
     }
     let index = open(&arguments.file, &path, &embedder, false).await?;
     let folder = match &arguments.folder {
-        Some(folder) => Some(
-            std::fs::canonicalize(folder)?
-                .to_string_lossy()
-                .into_owned(),
-        ),
         None => None,
+        Some(folder) => {
+            // One that is gone by now is still in the index.
+            let place = std::fs::canonicalize(folder).or_else(|_| std::path::absolute(folder));
+            let place = place.map_err(|error| Failure::Usage(format!("the folder: {error}")))?;
+            Some(place.to_string_lossy().into_owned())
+        }
     };
     let mut having = Metadata::new();
     for (name, value) in &arguments.having {
@@ -352,10 +353,17 @@ async fn search(arguments: SearchArguments) -> Result<Exit, Failure> {
         );
         super::print(&(head + &text.collect::<String>()))?;
     }
-    if result.found.is_empty() {
-        super::note("nothing was found");
-    }
     searcher.index().close().await;
+    if !result.found.is_empty() {
+        return Ok(Exit::Done);
+    }
+    if let Some(folder) = arguments.folder.filter(|folder| !folder.exists()) {
+        let folder = folder.display();
+        return Err(Failure::Usage(format!(
+            "there is no folder {folder} now, and nothing of that was found in what is indexed of it"
+        )));
+    }
+    super::note("nothing was found");
     Ok(Exit::Done)
 }
 

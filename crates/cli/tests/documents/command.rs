@@ -140,6 +140,26 @@ fn a_folder_is_indexed_and_searched() {
 }
 
 #[test]
+fn a_folder_that_is_gone_is_searched_and_one_that_never_was_is_named() {
+    let folder = Folder::new("gone");
+    folder.write("faq.md", "# Parcels\n\nThey are brought by noon.\n");
+    let indexed = ghostlight(&folder, &["docs", "index", "docs"]);
+    assert!(indexed.status.success(), "{indexed:?}");
+    let search =
+        |more: &[&str]| ghostlight(&folder, &[&["docs", "search", "parcel"], more].concat());
+    std::fs::rename(folder.docs(), folder.path().join("moved")).unwrap();
+    let found = search(&["--folder", "docs"]);
+    assert!(out(&found).contains("faq.md"), "{found:?}");
+    let wrong = search(&["--folder", "dogs"]);
+    assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
+    assert!(err(&wrong).contains("there is no folder dogs"), "{wrong:?}");
+    for share in ["2", "-1", "nan"] {
+        let wrong = search(&[&*format!("--diversity={share}")]);
+        assert_eq!(wrong.status.code(), Some(2), "{share}");
+    }
+}
+
+#[test]
 fn rows_of_a_database_are_indexed_and_searched() {
     let folder = Folder::new("rows");
     let database = rusqlite::Connection::open(folder.path().join("notes.db")).unwrap();
