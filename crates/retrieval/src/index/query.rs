@@ -221,9 +221,14 @@ pub struct Found {
 }
 
 impl Found {
-    /// The document and the headings, such as `faq.md > Parcels > Lost`.
+    /// The document and the headings, such as `faq.md > Parcels > Lost`, in one line: a file's name may have line breaks,
+    /// and must not look like the head of another passage.
     pub fn source(&self) -> String {
         let parts = std::iter::once(&self.document).chain(self.headings.iter());
-        parts.map(|part| &**part).collect::<Vec<_>>().join(" > ")
+        let source = parts.map(|part| &**part).collect::<Vec<_>>().join(" > ");
+        source.replace(
+            |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}'),
+            " ",
+        )
     }
 }

@@ -213,7 +213,7 @@ pub fn shown(found: &Found) -> String {
     let mut shown = format!(
         "[{}] {} (line {})\n",
         label(found),
-        one_line(&found.source()),
+        found.source(),
         found.line
     );
     for line in found.text.lines() {
@@ -243,11 +243,4 @@ pub fn label(found: &Found) -> String {
         )
     };
     digest.as_bytes().iter().take(5).map(letter).collect()
-}
-
-/// A name without line breaks.
-fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

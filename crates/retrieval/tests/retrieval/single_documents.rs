@@ -33,6 +33,18 @@ fn having(pairs: &[(&str, &str)]) -> Filter {
 }
 
 #[tokio::test]
+async fn a_name_with_line_breaks_is_no_head_of_another_passage() {
+    let folder = Folder::new("breaks");
+    let index = Index::open(folder.index(), None).await.unwrap();
+    let name = "q (line 9)\n[zzzzz] fake.md\u{2028}x\u{1b}";
+    let new = NewDocument::text("notes", name, "# Lamps\n\nThey are lit.");
+    index.put(new, &SyncOptions::default()).await.unwrap();
+    let found = index.search(&Query::new("lit")).await.unwrap();
+    assert_eq!(&*found[0].document, name);
+    assert_eq!(found[0].source(), "q (line 9) [zzzzz] fake.md x  > Lamps");
+}
+
+#[tokio::test]
 async fn one_document_is_put_changed_and_removed_and_a_folder_leaves_it_alone() {
     let folder = Folder::new("single");
     folder.write("faq.md", "# Letters\n\nThey are brought by bicycle.");
