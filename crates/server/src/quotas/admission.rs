@@ -9,7 +9,7 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
     contract::StoreError,
-    definition::WhileBusy,
+    definition::{TeamSpec, WhileBusy},
     session::Turn,
     vocabulary::{Budget, RunId, SessionId},
 };
@@ -68,20 +68,18 @@ impl Quotas {
         let id = turn.id.take().map_or_else(fresh_id, Ok)?;
         let id = turn.id.insert(id);
         let run = RunId::of_turn(session, id);
-        let kept = self.system.session(session.team.clone(), &session.key);
-        let team = self.system.team(&session.team);
-        let steers = team
-            .as_ref()
-            .is_some_and(|team| team.while_busy == WhileBusy::Steer);
-        let is_recorded = async || {
-            Ok::<_, Problem>(match steers {
-                // One that a run has heard is no run, and costs nothing a second time either.
-                true => kept.has_turn(id).await?,
-                false => self.system.store().run(run).await?.is_some(),
-            })
-        };
+        let is_recorded = async || Ok::<_, Problem>(self.system.store().run(run).await?.is_some());
         if is_recorded().await? {
             return Ok(None);
+        }
+        let team = self.system.team(&session.team);
+        // A turn that a run has heard has no run of its own, and costs nothing a second time either.
+        let steers = |team: &TeamSpec| team.while_busy == WhileBusy::Steer;
+        if team.as_ref().is_some_and(steers) {
+            let kept = self.system.session(session.team.clone(), &session.key);
+            if kept.has_turn(id).await? {
+                return Ok(None);
+            }
         }
         let mut budget = turn.budget;
         if buckets.values().any(|quota| quota.measure.is_settled()) {
