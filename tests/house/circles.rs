@@ -197,6 +197,7 @@ mod tests {
             "handles",
             "member",
             "questions",
+            "said",
             "session_agents",
             "sessions",
             "submitted",

@@ -12,7 +12,6 @@ use super::{
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
     recording::read_row,
-    said::Said,
 };
 use crate::{
     contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},
@@ -141,7 +140,7 @@ pub struct Run {
     /// The subscription of the run's first reader, if it began before the run did.
     pub(crate) early: Early,
     /// The turn that was said to it, if the handle was given for one.
-    pub(super) said: Option<Arc<Said>>,
+    pub(super) said: Option<Arc<(SessionId, String)>>,
 }
 
 /// A subscription that waits for a reader.
@@ -184,7 +183,8 @@ impl Run {
     fn events_by(&self, subscription: Subscription) -> EventStream {
         let services = &self.system.shared().services;
         let (store, clock) = (services.store.clone(), services.clock.clone());
-        let stream = EventStream::new(self.id, store, clock, subscription).said(self.said.clone());
+        let stream = EventStream::new(self.id, store, clock, subscription);
+        let stream = stream.going_on_with(self.find_taker());
         if self.system.acting().may_always(Use::Look) {
             return stream;
         }

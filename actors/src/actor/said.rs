@@ -1,75 +1,45 @@
 //! Turns that are said to a run under way, and the run that takes each of them: the one that heard it, or a later one.
 
-use std::fmt;
+use std::sync::Arc;
 
-use super::{Run, Session, System, SystemError, launch::folded, poll_interval::PollInterval};
-use crate::{
-    contract::StoreError,
-    vocabulary::{Outcome, RunId, SessionId, Spent},
+use super::{
+    Run, Session, SystemError, event_stream::FindTaker, launch::folded,
+    poll_interval::PollInterval, shared::Shared,
 };
+use crate::vocabulary::{Outcome, RunId, SessionId, Spent};
 
-/// A turn that was said to a run under way.
-pub(crate) struct Said {
-    system: System,
-    session: SessionId,
-    turn: String,
-}
-
-impl Said {
-    pub(super) fn new(system: &System, session: SessionId, turn: String) -> Self {
-        let system = system.clone();
-        Self {
-            system,
-            session,
-            turn,
-        }
-    }
-
-    /// The run that takes the turn: the run that heard it, its own, or the open one, which may still hear it. It is waited
-    /// for where it is about to begin.
-    pub(super) async fn taker(&self) -> Result<RunId, SystemError> {
-        let (shared, mut interval) = (self.system.shared(), PollInterval::new());
+impl Shared {
+    /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
+    /// may still hear it. It is waited for where it is about to begin.
+    async fn taker(self: &Arc<Self>, said: &(SessionId, String)) -> Result<RunId, SystemError> {
+        let (session, mut interval) = (&said.0, PollInterval::new());
         loop {
-            if let Some(run) = self.known().await? {
+            if let Some(run) = self.recorded_taker(said).await? {
                 return Ok(run);
             }
-            if shared.is_stopped() {
+            if self.is_stopped() {
                 return Err(SystemError::Stopped);
             }
             // It is about to begin, here where the process is gone that was to begin it.
-            shared.services.clock.sleep(interval.pause()).await;
-            if shared.may_carry(&self.session).await? {
-                shared.tell_of_steering_turns(&self.session).await;
+            self.services.clock.sleep(interval.pause()).await;
+            if self.may_carry(session).await? {
+                self.tell_of_steering_turns(session).await;
             }
         }
     }
 
     /// The same as far as it is recorded.
-    async fn known(&self) -> Result<Option<RunId>, SystemError> {
-        let store = &self.system.shared().services.store;
-        let (fold, _) = folded(store, &self.session, u64::MAX).await?;
+    async fn recorded_taker(
+        &self,
+        (session, turn): &(SessionId, String),
+    ) -> Result<Option<RunId>, SystemError> {
+        let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
         if fold.entries == 0 {
             // The session was deleted.
-            let run = RunId::of_turn(&self.session, &self.turn);
-            return Err(SystemError::UnknownRun(run));
+            return Err(SystemError::UnknownRun(RunId::of_turn(session, turn)));
         }
-        let known = fold.turns.get(&self.turn).map(|known| known.run);
+        let known = fold.turns.get(turn).map(|known| known.run);
         Ok(known.or(fold.open))
-    }
-
-    /// The same for a reader of events; `None` where the System is stopped, or the session deleted.
-    pub(super) async fn taker_if_any(&self) -> Result<Option<RunId>, StoreError> {
-        match self.taker().await {
-            Ok(taker) => Ok(Some(taker)),
-            Err(SystemError::Store(error)) => Err(error),
-            Err(_) => Ok(None),
-        }
-    }
-}
-
-impl fmt::Debug for Said {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Said({} to {})", self.turn, self.session)
     }
 }
 
@@ -101,8 +71,24 @@ impl Run {
     /// Notes for which turn this handle is given. A turn's own run takes no other.
     pub(super) fn was_said(&mut self, session: SessionId, turn: String) {
         if self.id != RunId::of_turn(&session, &turn) {
-            self.said = Some(Said::new(&self.system, session, turn).into());
+            self.said = Some(Arc::new((session, turn)));
         }
+    }
+
+    /// What finds the run that takes the turn for which this handle was given, for its events.
+    pub(super) fn find_taker(&self) -> Option<FindTaker> {
+        let (said, shared) = (self.said.clone()?, self.system.shared().clone());
+        Some(Arc::new(move || {
+            let (said, shared) = (said.clone(), shared.clone());
+            Box::pin(async move {
+                match shared.taker(&said).await {
+                    Ok(taker) => Ok(Some(taker)),
+                    Err(SystemError::Store(error)) => Err(error),
+                    // The System is stopped, or the session deleted: nothing follows.
+                    Err(_) => Ok(None),
+                }
+            })
+        }))
     }
 
     /// Whether this handle was given for a turn that was said to the run, which was under way with another.
@@ -118,7 +104,7 @@ impl Run {
     pub async fn taker(&self) -> Result<Self, SystemError> {
         let mut taker = self.clone();
         if let Some(said) = &self.said
-            && let Some(run) = said.known().await?
+            && let Some(run) = self.system.shared().recorded_taker(said).await?
         {
             taker.id = run;
         }
@@ -137,7 +123,7 @@ impl Run {
             let ended = run.own_outcome().await;
             let is_over = matches!(&ended, Ok(_) | Err(Failed { .. } | Parked { .. }));
             let taker = match self.said.as_ref().filter(|_| is_over) {
-                Some(said) => said.taker().await?,
+                Some(said) => self.system.shared().taker(said).await?,
                 None => run.id,
             };
             if taker == run.id {
