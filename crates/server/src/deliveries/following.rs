@@ -112,6 +112,9 @@ impl Following {
                 words = of_taker;
                 standing.subscription.run = record.run;
             }
+            if standing.subscription.is_past(&record) {
+                continue;
+            }
             let messages = words.read(&record).await;
             let Some(place) = Place::of(&record).filter(|_| !messages.is_empty()) else {
                 continue;
@@ -135,14 +138,14 @@ impl Following {
     /// The run of a subscription: of a turn that was said to it, the handle that goes on to the run which takes it.
     async fn run(&self, subscription: &Subscription) -> Result<Run, StoreError> {
         let run = self.system.run(subscription.run);
-        let Some((_, turn)) = &subscription.said else {
+        let Some(said) = &subscription.said else {
             return Ok(run);
         };
         let row = self.system.store().run(run.id()).await?;
         Ok(match row.and_then(|row| row.session) {
             Some(session) => {
                 let session = self.system.session(session.team, session.key);
-                session.said_to(run.id(), turn)
+                session.said_to(run.id(), &said.turn)
             }
             None => run,
         })

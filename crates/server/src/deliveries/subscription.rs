@@ -3,11 +3,12 @@
 use ghostlight_actors::{
     actor::System,
     contract::{Batch, Expected, StateSlot, StateWrite, StoreError, StoreHandle},
-    vocabulary::{Digest, RunId, SessionId},
+    vocabulary::{Digest, Event, EventRecord, RunId, SessionId},
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, value::to_raw_value};
 
+use super::following::now_ms;
 use crate::{served::RunNews, sse::Place};
 
 /// The scope of the subscriptions in the store, and that of the places up to which runs were found; agents have no scopes
@@ -83,6 +84,16 @@ pub(crate) struct SentTurn {
     pub(crate) id: String,
 }
 
+/// A turn that was said to a run under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Said {
+    pub(super) turn: String,
+    /// The run that it becomes where no other takes it.
+    own: RunId,
+    /// When it was said, in milliseconds since 1970.
+    at_ms: u64,
+}
+
 /// One receiver of one run's news, and how far they have come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Subscription {
@@ -90,10 +101,9 @@ pub(super) struct Subscription {
     /// Tells the receivers of one run apart.
     pub(super) name: String,
     pub(super) to: Recipient,
-    /// The turn that was said to this run, which was under way, behind the id that its own run would have. The news are
-    /// those of the run that takes it.
+    /// The turn that was said to this run, which was under way. The news are those of the run that takes it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) said: Option<(RunId, String)>,
+    pub(super) said: Option<Said>,
     /// The last event that was told, by its position and part.
     pub(super) told: Option<(u64, u32)>,
     /// How often the next message was tried, the first time, and the time before which nobody tries it again, in
@@ -120,8 +130,13 @@ impl Subscription {
     /// The news of a turn that began this run, or was said to it.
     pub(super) fn of_turn(run: RunId, turn: &SentTurn, name: String, to: Recipient) -> Self {
         let own = RunId::of_turn(&turn.session, &turn.id);
+        let said = || Said {
+            turn: turn.id.clone(),
+            own,
+            at_ms: now_ms(),
+        };
         Self {
-            said: (run != own).then(|| (own, turn.id.clone())),
+            said: (run != own).then(said),
             ..Self::new(run, name, to)
         }
     }
@@ -133,8 +148,18 @@ impl Subscription {
 
     pub(super) fn key(&self) -> String {
         // A turn that is sent again may be found in another run by then.
-        let run = self.said.as_ref().map_or(self.run, |(own, _)| *own);
+        let run = self.said.as_ref().map_or(self.run, |said| said.own);
         format!("{run}/{}", self.name)
+    }
+
+    /// Whether this is a question of a run that was answered before the turn was said to it.
+    pub(super) fn is_past(&self, record: &EventRecord) -> bool {
+        let is_question = matches!(record.event, Event::QuestionAsked { .. });
+        is_question
+            && self
+                .said
+                .as_ref()
+                .is_some_and(|said| record.at.0 < said.at_ms)
     }
 
     /// Whether this event was told before.

@@ -117,8 +117,11 @@ async fn a_message_to_a_run_that_ends_without_it_is_answered_by_the_run_that_tak
     let gate = Arc::new(Semaphore::new(0));
     let team = steered(&gate).messenger(messenger);
     let desk = Telling::of(InMemoryStore::new(), team).await;
-    let first = post(&desk.client, &message("m1", "ada", "deaf")).await;
+    let first = post(&desk.client, &message("m1", "ada", "asks, deaf")).await;
     let run = text_at(&first.is(202).json(), "/run");
+    heard(&bridge, 1).await;
+    let answer = post(&desk.client, &message("m", "ada", "Ann")).await;
+    answer.is(202);
     let events = format!("/api/v1/runs/{run}/events");
     let mut events = desk.client.events(&events, None, None).await;
     while events.next().await.expect("a model call").name != "model_called" {}
@@ -127,12 +130,12 @@ async fn a_message_to_a_run_that_ends_without_it_is_answered_by_the_run_that_tak
         assert_eq!(text_at(&said.is(202).json(), "/run"), run);
     }
     gate.add_permits(1);
-    heard(&bridge, 2).await;
+    heard(&bridge, 3).await;
     // The same message again is the turn that was answered.
     let again = post(&desk.client, &message("m2", "ada", "well")).await;
     assert_ne!(text_at(&again.is(202).json(), "/run"), run);
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let told = heard(&bridge, 2).await;
+    let told = heard(&bridge, 3).await;
     let mut answers: Vec<String> = told
         .iter()
         .map(|got| {
@@ -141,7 +144,8 @@ async fn a_message_to_a_run_that_ends_without_it_is_answered_by_the_run_that_tak
         })
         .collect();
     answers.sort();
-    assert_eq!(answers, ["m1 did deaf ", "m2 did well "]);
+    let expected = ["m1 did asks, deaf ", "m1 name?", "m2 did well "];
+    assert_eq!(answers, expected);
 }
 
 #[tokio::test(flavor = "multi_thread")]

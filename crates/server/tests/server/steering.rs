@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// A desk that asks its model once for each turn, which takes 100 tokens. The turn `deaf` then waits for the gate, and the turn
-/// `hears` does so before.
+/// `hears` does so before; `asks, deaf` asks a person first.
 pub(crate) fn steered(gate: &Arc<Semaphore>) -> Team {
     let gate = gate.clone();
     let desk = Agent::from_fn("desk", move |cx: RunContext| {
@@ -42,8 +42,11 @@ pub(crate) fn steered(gate: &Arc<Semaphore>) -> Team {
             if said == "hears" {
                 opened().await?;
             }
+            if said == "asks, deaf" {
+                cx.ask("name?").await?;
+            }
             let answer = cx.model(cx.model_request(cx.conversation())).await?;
-            if said == "deaf" {
+            if said.ends_with("deaf") {
                 opened().await?;
             }
             let heard = answer.steering.iter().map(|message| message.content());
