@@ -1,5 +1,7 @@
 //! Events of a run and the runs below it, from any point on, recorded and live.
 
+mod taker;
+
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     future::poll_fn,
@@ -10,6 +12,8 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, stream::Stream};
+
+pub(super) use self::taker::FindTaker;
 
 use super::{
     observers::{Shown, Subscription},
@@ -30,11 +34,6 @@ const ENDED: usize = 64;
 /// The shortest and the longest pause between two looks at a tree, which another process may carry. Events of this process
 /// come without a look, so a quiet tree is looked at seldom.
 const LOOK: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
-
-/// Finds the run that takes the turn for which a run is followed, and waits for it where it is about to begin; `None`
-/// where there will be none.
-pub(super) type FindTaker =
-    Arc<dyn Fn() -> BoxFuture<'static, Result<Option<RunId>, StoreError>> + Send + Sync>;
 
 /// The events of a run and all runs below it, in the order of their commits; of a turn that was said to a run under way,
 /// then those of the run that took the turn.
@@ -164,12 +163,6 @@ impl EventStream {
         }
     }
 
-    /// The same stream, for a turn that was said to the root.
-    pub(super) fn going_on_with(mut self, taker: Option<FindTaker>) -> Self {
-        self.taker = taker;
-        self
-    }
-
     /// The run whose end is the end of the stream, as far as is known.
     pub(super) fn top(&self) -> RunId {
         self.top
@@ -226,31 +219,6 @@ impl EventStream {
     /// It may be dropped while it waits (in `select!`) without losing an event.
     pub async fn next(&mut self) -> Option<Result<EventRecord, StoreError>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
-    }
-
-    /// The next event for a reader that shows a turn as one run: the end of a run that did not take the turn reads as the
-    /// end of one that goes on in the run which did. It may be dropped while it waits, as [`next`](Self::next) may.
-    pub async fn next_as_one(&mut self) -> Option<Result<EventRecord, StoreError>> {
-        if self.held.is_none() {
-            match self.next().await? {
-                Ok(record) => self.held = Some(record),
-                failed => return Some(failed),
-            }
-        }
-        if self.over {
-            match poll_fn(|cx| self.go_on_with_taker(cx)).await {
-                Ok(false) => {}
-                Ok(true) => {
-                    if let Some(record) = &mut self.held
-                        && let Event::RunEnded { end, .. } = &mut record.event
-                    {
-                        *end = RunResult::Continued(self.top);
-                    }
-                }
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        self.held.take().map(Ok)
     }
 
     /// All events up to the run's last one, or up to now if it has not ended.
@@ -355,25 +323,6 @@ impl EventStream {
                 _ => self.over = true,
             }
         }
-    }
-
-    /// Goes on with the run that took the turn, if the root did not. Whether it does.
-    fn go_on_with_taker(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StoreError>> {
-        let Some(find) = &self.taker else {
-            return Poll::Ready(Ok(false));
-        };
-        let found = ready!(self.finding.get_or_insert_with(|| find()).poll_unpin(cx));
-        self.finding = None;
-        let is_new = |run: &RunId| *run != self.root && !self.passed_roots.contains(run);
-        let taker = found?.filter(is_new);
-        match taker {
-            Some(taker) => {
-                self.go_on_in(taker);
-                self.over = false;
-            }
-            None => self.taker = None,
-        }
-        Poll::Ready(Ok(taker.is_some()))
     }
 
     /// Goes on with another root, whose tree is one of its own.

@@ -89,7 +89,7 @@ impl TextStream {
     }
 
     fn take(&mut self, record: EventRecord) -> Option<TextDelta> {
-        if record.run == self.events.root() && record.run != self.run {
+        if record.run == self.events.top() && record.run != self.run {
             // Another run took the turn.
             (self.run, self.front) = (record.run, None);
         }
