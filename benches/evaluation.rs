@@ -89,10 +89,14 @@ fn team() -> TeamSpec {
     TeamSpec::new(agent)
 }
 
-/// An evaluation of so many samples, whose names begin with this.
+/// An evaluation of so many samples, whose names begin with this, with as many cells under way as where nothing is said.
 fn evaluation(name: &str, samples: usize, scorers: &Value) -> Evaluation {
+    evaluation_of(name, samples, scorers, 4)
+}
+
+fn evaluation_of(name: &str, samples: usize, scorers: &Value, at_once: u32) -> Evaluation {
     let suite: SuiteSpec = serde_json::from_value(json!({
-        "evaluation": "bench", "team": "desk.yaml", "data": [], "concurrency": 1, "scorers": scorers,
+        "evaluation": "bench", "team": "desk.yaml", "data": [], "concurrency": at_once, "scorers": scorers,
     }))
     .unwrap();
     let samples = (0..samples)
@@ -132,7 +136,7 @@ fn main() {
 
 /// A cell over the same turn bare, one at a time over `SQLite`.
 fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &Value) {
-    let whole = evaluation("one", 1, scorers);
+    let whole = evaluation_of("one", 1, scorers, 1);
     let store = SqliteStore::open(folder.join("cells.db")).unwrap();
     let system = runtime.block_on(start(store, &whole));
     let (mut bare, mut begun) = (0, 0);
@@ -151,7 +155,7 @@ fn over_the_turn(runtime: &Runtime, folder: &std::path::Path, scorers: &Value) {
     };
     let mut cells = || {
         begun += 1;
-        let evaluation = evaluation(&format!("round-{begun}"), TURNS as usize, scorers);
+        let evaluation = evaluation_of(&format!("round-{begun}"), TURNS as usize, scorers, 1);
         round(TURNS, || {
             let cells = runtime.block_on(evaluation.run(&system, |_| {})).unwrap();
             succeed(&cells, TURNS as usize);

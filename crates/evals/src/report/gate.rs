@@ -22,7 +22,7 @@ pub struct GateReport {
     pub faults: Vec<String>,
 }
 
-/// What a gate asks for beside a report.
+/// The material of a gate beside a report.
 pub(super) struct Given {
     /// The comparisons in which each verdict of another variant that cannot be read is the lowest one; `None` where the gate
     /// does not ask for them.

@@ -167,7 +167,6 @@ fn share(mean: Option<&Mean>) -> String {
     let Some(mean) = mean else {
         return String::from("-");
     };
-    let percent = |value: f64| format!("{:.0}", 100.0 * value);
     match mean.interval {
         Some(interval) => {
             let (lower, upper) = (
@@ -178,6 +177,17 @@ fn share(mean: Option<&Mean>) -> String {
         }
         None => format!("{} %", percent(mean.estimate)),
     }
+}
+
+/// A share in percent, with as many digits as tell it from 0 and from 1 where it is neither.
+fn percent(share: f64) -> String {
+    let digits = |digits: usize| format!("{:.digits$}", 100.0 * share);
+    let is_end = |text: &String| text.parse() == Ok(0.0) || text.parse() == Ok(100.0);
+    let is_told = |text: &String| !is_end(text) || share <= 0.0 || share >= 1.0;
+    (0..4)
+        .map(digits)
+        .find(is_told)
+        .unwrap_or_else(|| digits(4))
 }
 
 fn counts(variant: &VariantReport) -> String {
@@ -290,6 +300,25 @@ fn gate(report: &Report, quoted: Quoted<'_>) -> String {
                 .map(|fault| quoted(&safety::printable_line(fault, 4 * REASON)))
                 .collect();
             format!("gate: does not pass: {}\n", faults.join("; "))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::percent;
+
+    #[test]
+    fn no_share_is_rounded_to_certainty() {
+        for (share, told) in [
+            (1.0, "100"),
+            (0.0, "0"),
+            (0.834, "83"),
+            (0.9962, "99.6"),
+            (0.999_6, "99.96"),
+            (0.0038, "0.4"),
+        ] {
+            assert_eq!(percent(share), told);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is recorded costs few reads of the store.
+//! A recorded run costs one read of the store.
 
 use std::{
     collections::BTreeMap,
