@@ -182,8 +182,10 @@ fn share(mean: Option<&Mean>) -> String {
 /// A share in percent, with as many digits as tell it from 0 and from 1 where it is neither.
 fn percent(share: f64) -> String {
     let digits = |digits: usize| format!("{:.digits$}", 100.0 * share);
-    let is_end = |text: &String| text.parse() == Ok(0.0) || text.parse() == Ok(100.0);
-    let is_told = |text: &String| !is_end(text) || share <= 0.0 || share >= 1.0;
+    let is_end = |text: &String| [Ok(0.0), Ok(100.0)].contains(&text.parse::<f64>());
+    // The last bits of a bound tell nothing.
+    let is_certain = !(1e-9..=1.0 - 1e-9).contains(&share);
+    let is_told = |text: &String| is_certain || !is_end(text);
     (0..4)
         .map(digits)
         .find(is_told)
