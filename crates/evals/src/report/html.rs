@@ -447,6 +447,7 @@ mod tests {
             result,
             runs: vec![RunId::from_random(number.into())],
             reward: None,
+            lowest_reward: None,
             judged: Spent::default(),
             spent: Spent::default(),
             latency_ms: 12,
