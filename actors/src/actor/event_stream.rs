@@ -226,14 +226,16 @@ impl EventStream {
     /// # Errors
     /// The errors of the store.
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
-        let mut records = Vec::new();
         poll_fn(|cx| self.pass_gate(cx)).await;
-        while !self.over && !self.knows_all() && poll_fn(|cx| self.read(cx)).await? {
+        let mut records: Vec<_> = self.held.take().into_iter().collect();
+        loop {
             while let Some(ready) = self.ready.pop_front() {
                 records.extend(self.pass(ready));
             }
+            if self.over || self.knows_all() || !poll_fn(|cx| self.read(cx)).await? {
+                return Ok(records);
+            }
         }
-        Ok(records)
     }
 
     /// Ends the stream if the reader may see nothing of it.

@@ -557,3 +557,21 @@ async fn the_events_of_a_run_below_are_its_own_and_those_below_it_and_end_with_i
     let rest = first.events().after(place).so_far().await.unwrap();
     assert_eq!(rest, recorded(&seen)[middle + 1..]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reader_has_at_hand_is_given_with_all_that_follows() {
+    let stage = Stage::new();
+    let model = ScriptedModel::turns(["one two three"]);
+    let system = stage.start_with(talker(&stage), model).await;
+    let run = ask(&system, "talker", "go").await;
+    run.outcome().await.unwrap();
+    let all = run.events().recorded().so_far().await.unwrap();
+    for given in 0..all.len() {
+        let (mut events, mut seen) = (run.events().recorded(), Vec::new());
+        for _ in 0..given {
+            seen.push(events.next().await.unwrap().unwrap());
+        }
+        seen.extend(events.so_far().await.unwrap());
+        assert_eq!(seen, all, "after {given}");
+    }
+}
