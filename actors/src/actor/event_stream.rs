@@ -232,7 +232,8 @@ impl EventStream {
             while let Some(ready) = self.ready.pop_front() {
                 records.extend(self.pass(ready));
             }
-            if self.over || self.knows_all() || !poll_fn(|cx| self.read(cx)).await? {
+            // What is in the store may be published a little later.
+            if self.over || !poll_fn(|cx| self.read(cx)).await? {
                 return Ok(records);
             }
         }
