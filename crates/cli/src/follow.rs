@@ -42,6 +42,8 @@ pub(super) struct Follow {
     echo: Echo,
     /// The questions that were answered here or elsewhere.
     answered: HashSet<(RunId, OperationId)>,
+    /// The questions whose events have come.
+    asked: HashSet<(RunId, OperationId)>,
     /// The runs of the tree that were parked and have not been recovered since.
     parked: HashSet<RunId>,
     /// The position in the order of commits up to which the run's events are from before this
@@ -83,6 +85,7 @@ impl Follow {
             person: terminal.then(Person::default),
             echo: Echo::default(),
             answered: HashSet::new(),
+            asked: HashSet::new(),
             parked: HashSet::new(),
             history: 0,
             expected: None,
@@ -269,6 +272,7 @@ impl Follow {
                 operation,
                 question,
             } => {
+                self.asked.insert((run, *operation));
                 if self.yes
                     && let Some(value) = questions::yes(question)
                 {
@@ -393,6 +397,11 @@ impl Follow {
             RunStatus::Parked => Ok(parked.then_some(Exit::Failed)),
             RunStatus::Waiting => {
                 let open = self.unanswered(system, run).await?;
+                let has_come = |open: &Open| self.asked.contains(&(open.0, open.1));
+                if !open.iter().all(has_come) {
+                    // It may be in the store before its event comes, which is shown, and perhaps answered, first.
+                    return Ok(None);
+                }
                 if !open.is_empty() {
                     return Ok(self.person.is_none().then_some(Exit::Waits));
                 }
