@@ -106,6 +106,7 @@ impl StderrTail {
 #[derive(Debug)]
 pub struct ChildProcess {
     child: Child,
+    #[cfg(unix)]
     group: Option<u32>,
     errors: JoinHandle<()>,
 }
@@ -146,10 +147,12 @@ impl ChildProcess {
         let (Some(stdin), Some(stdout), Some(errors)) = streams else {
             return Err(ProcessError::NoStreams { program: name() });
         };
+        #[cfg(unix)]
         let group = child.id();
         let errors = tokio::spawn(keep(errors, stderr.clone()));
         let started = Self {
             child,
+            #[cfg(unix)]
             group,
             errors,
         };
