@@ -85,7 +85,7 @@ pub struct EventStream {
     /// How many recorded events may wait for the reader.
     most: Option<usize>,
     missed: Missed,
-    /// What finds the run that takes the turn for which the root is followed, as long as that may be another.
+    /// The search for the run that takes the followed turn, until the root is known to be that run.
     taker: Option<FindTaker>,
     /// The search for that run that is under way.
     finding: Option<BoxFuture<'static, Result<Option<RunId>, StoreError>>>,
@@ -94,7 +94,7 @@ pub struct EventStream {
     over: bool,
 }
 
-/// What a look at the store found.
+/// The result of a look at the store.
 enum Found {
     Lines(Vec<TreeLine>),
     /// The run is no root. This is the root of its tree.
@@ -232,7 +232,7 @@ impl EventStream {
             while let Some(ready) = self.ready.pop_front() {
                 records.extend(self.pass(ready));
             }
-            // What is in the store may be published a little later.
+            // An entry is in the store a moment before it is published.
             if self.over || !poll_fn(|cx| self.read(cx)).await? {
                 return Ok(records);
             }
@@ -250,7 +250,7 @@ impl EventStream {
         Poll::Ready(())
     }
 
-    /// Takes the next preview in hand. What was published before it has to be read first.
+    /// Takes the next preview in hand. Entries that were published before it are read first.
     fn look_for_preview(&mut self) {
         if self.previews && self.shown.is_none() {
             let (shown, missed) = self.subscription.previews.take();

@@ -75,7 +75,7 @@ impl Run {
         }
     }
 
-    /// What finds the run that takes the turn for which this handle was given, for its events.
+    /// The search for the run that takes the turn of this handle. The handle's events go on with that run.
     pub(super) fn find_taker(&self) -> Option<FindTaker> {
         let (said, shared) = (self.said.clone()?, self.system.shared().clone());
         Some(Arc::new(move || {

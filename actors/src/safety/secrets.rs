@@ -226,7 +226,7 @@ fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
         let Some(name) = name.filter(|name| is_secret_key(name) || is_tokens(name)) else {
             continue;
         };
-        // What is in a secret is read once.
+        // The inside of a secret is not searched again.
         if open < end {
             continue;
         }

@@ -1,4 +1,4 @@
-//! Whoever follows a run reads the store when something was committed, and not for each piece of an answer.
+//! A follower of a run reads the store once for each commit, and not for each piece of an answer.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

@@ -139,7 +139,7 @@ impl Cell {
         scores.into_iter().flatten()
     }
 
-    /// Takes these scorers out of its success. What only they say nothing about is decided by the others.
+    /// Takes these scorers out of its success. The other scorers decide then.
     pub(crate) fn discount(&mut self, is_out: impl Fn(&str) -> bool, scorers: &[String]) {
         let (CellResult::Scored { scores } | CellResult::Unreadable { scores, .. }) =
             &mut self.result
