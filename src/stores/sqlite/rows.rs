@@ -508,4 +508,37 @@ mod tests {
             "{steps:?}"
         );
     }
+
+    #[test]
+    fn a_row_never_moves_to_another_tree_session_or_time() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection, 0, schema::MIGRATIONS).unwrap();
+        let mut run = RunRow::new(RunId::from_random(1), "team", "agent");
+        write_run(&connection, &run).unwrap();
+        (run.status, run.updated_at) = (RunStatus::Answered, Timestamp(2));
+        write_run(&connection, &run).unwrap();
+        for change in [
+            |run: &mut RunRow| run.root = RunId::from_random(2),
+            |run: &mut RunRow| run.parent = Some(RunId::from_random(2)),
+            |run: &mut RunRow| {
+                run.session = Some(SessionId {
+                    team: "team".into(),
+                    key: "other".into(),
+                })
+            },
+            |run: &mut RunRow| run.started_at = Timestamp(7),
+        ] {
+            let mut moved = run.clone();
+            change(&mut moved);
+            assert!(matches!(
+                write_run(&connection, &moved),
+                Err(Fault::Damaged(_))
+            ));
+        }
+        let select = format!("SELECT {RUN_COLUMNS} FROM runs");
+        let mut select = connection.prepare(&select).unwrap();
+        let mut rows = select.query([]).unwrap();
+        assert_eq!(read_run(rows.next().unwrap().unwrap()).unwrap(), run);
+        assert!(rows.next().unwrap().is_none());
+    }
 }
