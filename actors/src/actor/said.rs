@@ -75,7 +75,7 @@ impl Run {
         }
     }
 
-    /// The search for the run that takes the turn of this handle. The handle's events go on with that run.
+    /// The search for the run that takes the turn of this handle. The events of the handle continue with those of that run.
     pub(super) fn find_taker(&self) -> Option<FindTaker> {
         let (said, shared) = (self.said.clone()?, self.system.shared().clone());
         Some(Arc::new(move || {
