@@ -235,7 +235,9 @@ impl fmt::Debug for StoreError {
 
 impl From<StoreError> for OperationError {
     fn from(error: StoreError) -> Self {
-        Self::new(ErrorKind::Store, error.to_string())
+        let passes = error.passes();
+        let error = Self::new(ErrorKind::Store, error.to_string());
+        if passes { error.retryable() } else { error }
     }
 }
 
@@ -243,6 +245,12 @@ impl StoreError {
     /// Whether the journal is for another process: one owns it, or has the code that it needs.
     pub fn is_elsewhere(&self) -> bool {
         matches!(self, Self::Owned { .. } | Self::LaterCode { .. })
+    }
+
+    /// Whether a run whose journal met this can be taken up from what is recorded: the store closed, a read or write
+    /// failed, or a batch was built on a failed one.
+    pub(crate) fn passes(&self) -> bool {
+        matches!(self, Self::Closed | Self::Io { .. } | Self::Sequence { .. })
     }
 
     /// Whether the same call fails again however often it is made: what is stored cannot be read,

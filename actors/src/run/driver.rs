@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use patience::not_asked;
 use waker::{Function, FunctionWaker, Step, step_back};
+use writing::passes;
 
 use super::{
     AgentFunction, ChildStart, Command, Idleness, ParentSender, Ports, Returned, RunCommands,
@@ -493,8 +494,11 @@ impl Driver {
             _ if leg.machine().call(op).is_none() => {}
             ActEvent::Cancelled => {}
             ActEvent::Aborted(end) => self.aborted(leg, op, end),
-            ActEvent::Attempted(attempted, attempt, turn) => {
-                Box::pin(self.write(leg, op, *attempted, (attempt, turn))).await?;
+            ActEvent::Attempted(attempted, attempt, lock) => {
+                Box::pin(self.write(leg, op, *attempted, (attempt, lock))).await?;
+            }
+            ActEvent::Over(Begin::Ready(Err(error))) if passes(&error) => {
+                return Err(LegEnd::Store(self.unfinished(op, error)));
             }
             ActEvent::Over(Begin::Ready(made)) => self.complete(leg, op, made),
             ActEvent::Over(Begin::Deferred(deferred)) => {

@@ -41,6 +41,7 @@ mod escalation;
 mod events;
 mod expired_approvals;
 mod failed_attempts;
+mod failing_calls;
 mod failing_looks;
 mod fairness;
 mod falling_asleep;

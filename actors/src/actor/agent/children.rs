@@ -242,17 +242,12 @@ impl AgentState {
         self.later(pause, AgentCommand::Again(run));
     }
 
-    /// A run's journal could not be written. A failure that may pass (the journal's actor was lost,
-    /// a write failed, a batch was built on a failed one) is retried from what is recorded. A run
+    /// A run's journal could not be written, or what it read. A failure that may pass is retried from what is recorded. A run
     /// that records what cannot be stored gives up: its next incarnation only parks it. Any other failure
     /// stops this run and the runs above it.
     pub(super) fn store_failed(&mut self, run: RunId, error: StoreError) {
-        let passes = matches!(
-            error,
-            StoreError::Closed | StoreError::Io { .. } | StoreError::Sequence { .. }
-        );
         let gives_up = error.is_about_what_is_written();
-        if (passes || gives_up)
+        if (error.passes() || gives_up)
             && let Some(failures) = self.count_failure(run)
         {
             tracing::warn!(%run, %error, failures, "the run's journal failed");

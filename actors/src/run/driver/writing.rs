@@ -104,6 +104,15 @@ impl Driver {
         recorded.map(drop)
     }
 
+    /// The failure of the store in which an operation came to no end. As after a failed commit, nothing is recorded,
+    /// and the run's next incarnation performs the operation.
+    pub(super) fn unfinished(&self, op: OperationId, error: OperationError) -> StoreError {
+        StoreError::Io {
+            place: format!("operation {op} of run {}", self.journal.run()),
+            reason: error.message,
+        }
+    }
+
     /// Records the end of an operation, committed with a change of shared state.
     async fn record(
         &mut self,
@@ -115,15 +124,8 @@ impl Driver {
         self.journal.flush();
         let (mut made, changes) = match (attempted, unsaved) {
             (Ok((made, changes)), _) => (Ok(made), changes),
+            (Err(error), _) if passes(&error) => return Err(self.unfinished(op, error)),
             (Err(error), None) => (Err(error), Changes::none()),
-            // It is not known whether the change can be made, so neither the change nor the result
-            // is recorded.
-            (Err(error), Some(_)) if error.kind == ErrorKind::Store => {
-                return Err(StoreError::Io {
-                    place: format!("operation {op} of run {}", self.journal.run()),
-                    reason: error.message,
-                });
-            }
             (Err(error), Some(unsaved)) => (Ok(unsaved(&error)), Changes::none()),
         };
         if let (Ok(made), Some(reckon)) = (&mut made, reckon) {
@@ -167,6 +169,11 @@ impl Driver {
         self.charge(spent);
         Ok(Some((recorded, made)))
     }
+}
+
+/// Whether this is a failure of the store that may be over at the next try.
+pub(super) fn passes(error: &OperationError) -> bool {
+    error.kind == ErrorKind::Store && error.retryable
 }
 
 /// The end of a change that had too many conflicts.

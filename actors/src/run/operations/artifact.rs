@@ -123,15 +123,16 @@ pub(super) async fn content(
     info: &ArtifactInfo,
 ) -> Result<Arc<[u8]>, OperationError> {
     let found = ports.store().blob(info.content).await;
-    let missing = |reason: String| {
-        let message = format!("the content of {info} cannot be read: {reason}");
-        OperationError::new(ErrorKind::Store, message)
+    let mut error = match found {
+        Ok(Some(content)) => return Ok(content),
+        Ok(None) => {
+            let missing = format!("the store has no blob {}", info.content);
+            OperationError::new(ErrorKind::Store, missing)
+        }
+        Err(error) => error.into(),
     };
-    match found {
-        Ok(Some(content)) => Ok(content),
-        Ok(None) => Err(missing(format!("the store has no blob {}", info.content))),
-        Err(error) => Err(missing(error.to_string())),
-    }
+    error.message = format!("the content of {info} cannot be read: {}", error.message);
+    Err(error)
 }
 
 /// The record of a loaded artifact. `None` when there was none.
