@@ -172,7 +172,12 @@ pub(crate) enum RunExit {
         told: u64,
     },
     /// It waits until somebody retries, forks or cancels it.
-    Parked(AgentError),
+    Parked {
+        /// Why.
+        reason: AgentError,
+        /// The turns that were sent to this run while it was under way, and that it heard.
+        heard: Vec<String>,
+    },
     /// The host told it to stop in this process, without an end.
     LetGo,
     /// The store failed, or somebody else owns the run.

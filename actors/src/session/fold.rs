@@ -102,8 +102,9 @@ impl SessionFold {
                     self.origin.get_or_insert(run);
                 }
             }
-            Entry::TurnQuarantined { run } => {
+            Entry::TurnQuarantined { run, heard } => {
                 self.close(run);
+                self.heard(heard, run);
                 self.aside.insert(run);
             }
             Entry::SessionRewound {

@@ -119,7 +119,7 @@ impl SessionLog {
                     turn.carried_by = next;
                 }
             }
-            Entry::TurnQuarantined { run } => {
+            Entry::TurnQuarantined { run, .. } => {
                 if let Some(turn) = self.turn_of(run) {
                     turn.quarantined = true;
                 }

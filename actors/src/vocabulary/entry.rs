@@ -273,6 +273,9 @@ pub enum Entry {
     TurnQuarantined {
         /// The run.
         run: RunId,
+        /// The turns that were delivered to the run and became part of it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        heard: Vec<String>,
     },
 }
 

@@ -11,13 +11,14 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, System, SystemError, supervisor::Backoff},
     contract::RunStatus,
+    definition::WhileBusy,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,
     vocabulary::{AgentError, Entry, Event, Outcome},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::stage::{Stage, ask, pause, text};
+use crate::stage::{Stage, ask, pause, silent, text};
 
 /// Answers what it was asked and how much was said before; "poison" crashes it until it is
 /// mended.
@@ -114,6 +115,49 @@ async fn a_turn_that_crashes_its_agent_is_parked_with_its_reason_and_the_session
     pause(60_000).await;
     assert_eq!(poisoned.lives(), 3);
     assert_eq!(text(&ask(&system, "a", "three").await).await, "three 5");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_a_crashing_run_heard_is_parked_with_it_and_not_said_again() {
+    for restarted in [false, true] {
+        let mut stage = Stage::new();
+        let team = || {
+            let agent = Agent::from_fn("a", |cx: RunContext| async move {
+                while cx.input().content() == "begin" {
+                    cx.sleep(Duration::from_secs(1)).await?;
+                    let heard = cx.hear();
+                    cx.sleep(Duration::from_secs(1)).await?;
+                    assert!(heard.is_empty(), "poisoned");
+                }
+                Ok(Outcome::answer(cx.input().content()))
+            });
+            let team = agent.into_team().unwrap();
+            team.define(|team| team.while_busy = WhileBusy::Steer)
+        };
+        let start = |stage: &Stage| {
+            let builder = System::builder(stage.store.clone()).options(stage.limits);
+            builder.model("default", silent()).team(team()).start()
+        };
+        let mut system = start(&stage).await.unwrap();
+        let begun = ask(&system, "a", "begin").await;
+        pause(500).await;
+        let bad = Turn::text("poison").id("bad");
+        let said = system.session("a", "s").send(bad.clone()).await.unwrap();
+        assert_eq!(said.id(), begun.id());
+        assert_eq!(crashed(&said).await.0, 3);
+        if restarted {
+            stage.crash(&system).await;
+            system = start(&stage).await.unwrap();
+        }
+        let session = system.session("a", "s");
+        assert!(session.has_turn("bad").await.unwrap());
+        let again = session.send(bad).await.unwrap();
+        assert_eq!(again.id(), begun.id());
+        assert_eq!(crashed(&again).await.0, 3);
+        assert_eq!(text(&ask(&system, "a", "on").await).await, "on");
+        // Another turn that began since does not stand for it.
+        assert_eq!(crashed(&session.said_to(begun.id(), "bad")).await.0, 3);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -54,15 +54,15 @@ impl AgentState {
                     self.shared.wake_later(self.services().clock.now(), run);
                 }
             }
-            RunExit::Parked(error) => {
-                tracing::warn!(%run, %error, "the run is parked");
+            RunExit::Parked { reason, heard } => {
+                tracing::warn!(%run, %reason, "the run is parked");
                 if let Some(parent) = &hosted.route.parent {
                     hosted.parked = true;
                     parent.tell(ChildReport::Idle(Idleness::default()));
                 } else {
                     self.forget(run);
-                    match error {
-                        AgentError::Crashed { .. } => self.turn_quarantined(run),
+                    match reason {
+                        AgentError::Crashed { .. } => self.turn_quarantined(run, heard),
                         _ => self.sleep(run, None),
                     }
                 }

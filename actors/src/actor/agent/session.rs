@@ -410,12 +410,12 @@ impl AgentState {
     }
 
     /// Releases a turn whose run is parked for crashing: the session continues without it.
-    pub(super) fn turn_quarantined(&mut self, run: RunId) {
+    pub(super) fn turn_quarantined(&mut self, run: RunId, heard: Vec<String>) {
         self.sleep(run, None);
         if let Some(session) = &mut self.session {
             session.not_carried = None;
         }
-        self.turn_is_over(|fold| fold.add(Entry::TurnQuarantined { run }));
+        self.turn_is_over(|fold| fold.add(Entry::TurnQuarantined { run, heard }));
     }
 
     /// Goes on to the next turn, after the last one's entry was added.

@@ -245,11 +245,15 @@ impl Carrier {
         let mut batch = self.driver.journal.take().unwrap_or_default();
         if matches!(reason, AgentError::Crashed { .. }) {
             // An input that crashes its agent must not hold up the session.
-            let quarantined = Entry::TurnQuarantined { run: self.run };
+            let quarantined = Entry::TurnQuarantined {
+                run: self.run,
+                heard: self.driver.heard.clone(),
+            };
             self.append_to_session(&mut batch, quarantined);
         }
         self.commit_last(batch).await?;
-        Ok(RunExit::Parked(reason))
+        let heard = std::mem::take(&mut self.driver.heard);
+        Ok(RunExit::Parked { reason, heard })
     }
 
     pub(super) fn ended_before(&mut self, end: RunEnd) -> RunExit {
