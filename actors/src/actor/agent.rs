@@ -26,12 +26,13 @@ use failures::Failures;
 
 use super::{
     SystemError,
-    agent_command::{AgentCommand, Place, TurnReply, WakeReply},
+    agent_command::{AgentCommand, Place, TurnReply},
     launch::load_run,
     live_runs::Route,
     loaded::Claiming,
     services::Services,
     shared::{Shared, TeamEntry},
+    wake::WakeReply,
 };
 use crate::{
     contract::Claim,
@@ -204,11 +205,10 @@ impl Actor for AgentActor {
     }
 }
 
-/// Answers the caller that woke a run, if there is one.
+/// Says what became of a wake, to whom it may concern.
 fn answer(reply: Option<WakeReply>, result: Result<RunId, SystemError>) {
     if let Some(reply) = reply {
-        // The caller may have gone.
-        let _ = reply.send(result);
+        reply.give(result);
     }
 }
 
@@ -264,7 +264,7 @@ impl AgentState {
             }
             session.turns.set_busy(true);
         }
-        self.host_run(run, None).wake = reply;
+        self.host_run(run, None).wake = reply.and_then(WakeReply::taken);
         self.load(run, Claiming::by(take_over));
     }
 
@@ -491,7 +491,7 @@ impl AgentState {
             self.loads.spawn(async move {
                 // An incarnation that ends before it begins has been reported as the run's own rest.
                 let _ = when_taken.await;
-                let _ = reply.send(Ok(run));
+                reply.give(Ok(run));
             });
         }
         taken

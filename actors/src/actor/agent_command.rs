@@ -9,6 +9,7 @@ use super::{
     call_table::Counted,
     loaded::{LoadedSession, RecoveredSession},
     supervised_ref::SupervisedRef,
+    wake::WakeReply,
 };
 use crate::{
     contract::{RunRow, StoreError},
@@ -74,7 +75,6 @@ pub(crate) enum AgentCommand {
 }
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;
-pub(crate) type WakeReply = oneshot::Sender<Result<RunId, SystemError>>;
 /// The place where the recovery of several sessions puts what it read. Dropped empty, it says that there is nothing.
 pub(crate) type Recovery = oneshot::Sender<Box<RecoveredSession>>;
 

@@ -50,6 +50,7 @@ mod tool_executor;
 mod turns;
 mod volatile;
 mod waiting;
+mod wake;
 mod wake_service;
 
 pub use cancelling::{Quiet, StillRunning};

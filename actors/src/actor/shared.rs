@@ -14,9 +14,14 @@ use ractor::ActorRef;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::{
-    SystemError, SystemOptions, agent_command::AgentCommand, runtime_nudge::RuntimeNudge,
-    services::Services, supervised_ref::SupervisedRef, supervisor::Supervisor,
+    SystemError, SystemOptions,
+    agent_command::AgentCommand,
+    runtime_nudge::RuntimeNudge,
+    services::Services,
+    supervised_ref::SupervisedRef,
+    supervisor::Supervisor,
     volatile::VolatileTeams,
+    wake::{TimerRequest, WakeAgain},
 };
 use crate::{
     assembly::Registry,
@@ -304,6 +309,11 @@ impl Shared {
         }
     }
 
+    /// A wake of this run, to be sent to its agent.
+    pub(crate) fn wake_again(&self, run: RunId) -> WakeAgain {
+        WakeAgain::new(run, self.requests.clone(), self.services.clock.clone())
+    }
+
     /// Asks the timer service to wake a run at this time.
     pub(super) fn set_alarm(&self, at: Timestamp, run: RunId) {
         let _ = self.requests.send(TimerRequest::WakeAt(at, run));
@@ -320,17 +330,6 @@ impl Shared {
     pub(crate) fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
-}
-
-/// A request to the timer service.
-#[derive(Debug)]
-pub(crate) enum TimerRequest {
-    /// Wake this run at this time.
-    WakeAt(Timestamp, RunId),
-    /// This run is awake: when it falls asleep again it sends its next time.
-    Awake(RunId),
-    /// The first agent has nothing to do, or one more than may stay in memory.
-    LookForIdle,
 }
 
 /// An agent without anything to do: since when, and how many messages it had counted then.

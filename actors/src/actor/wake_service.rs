@@ -10,8 +10,10 @@ use futures_util::future::OptionFuture;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{
+    agent_command::Place,
     poll_interval::{NEXT_NOTICE, SELDOM},
-    shared::{LEAST_IDLENESS, Shared, TimerRequest},
+    shared::{LEAST_IDLENESS, Shared},
+    wake::TimerRequest,
 };
 use crate::{
     contract::{Notice, WallWatch, pause_until},
@@ -22,14 +24,17 @@ use crate::{
 /// How long runs whose time has come wait before they ask again whether a place is free.
 const PLACES_AGAIN: Duration = Duration::from_millis(100);
 
+/// How many posted items are on their way at once.
+const AT_ONCE: usize = 1_024;
+
 /// The service's work, and how far mailboxes were read. It outlives the incarnations of the service: a
 /// sleeping run whose alarm is forgotten would sleep for ever.
 pub(crate) struct TimerBook {
     requests: mpsc::UnboundedReceiver<TimerRequest>,
     alarms: Alarms,
     mark: u64,
-    /// Turns that other processes posted, on their way into their sessions.
-    turns: JoinSet<()>,
+    /// Runs that are being woken, and turns that other processes posted, on their way into their sessions.
+    under_way: JoinSet<()>,
 }
 
 impl TimerBook {
@@ -38,8 +43,17 @@ impl TimerBook {
             requests,
             alarms: Alarms::default(),
             mark: 0,
-            turns: JoinSet::new(),
+            under_way: JoinSet::new(),
         }
+    }
+}
+
+impl TimerBook {
+    /// Wakes a run beside the service: its agent may have to wait until it can start.
+    fn wake(&mut self, shared: &Arc<Shared>, run: RunId, place: Option<Place>) {
+        let shared = shared.clone();
+        self.under_way
+            .spawn(async move { shared.wake(run, place).await });
     }
 }
 
@@ -131,8 +145,8 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                 are_full = true;
                 break;
             };
-            shared.wake(run, Some(place)).await;
             book.alarms.clear(run);
+            book.wake(shared, run, Some(place));
         }
         let now = clock.monotonic();
         if now >= look_for_idle {
@@ -150,15 +164,18 @@ pub(crate) async fn attend(shared: &Arc<Shared>, book: &mut TimerBook) {
                         JournalId::Run(run) => {
                             let live = &shared.services.previewer.live;
                             if !live.tell(run, Command::Mailbox) {
-                                shared.wake(run, None).await;
+                                book.wake(shared, run, None);
                             }
                         }
                         JournalId::Session(session) => {
-                            book.turns.spawn(shared.clone().read_mailbox(session));
+                            book.under_way.spawn(shared.clone().read_mailbox(session));
                         }
                     }
+                    while book.under_way.try_join_next().is_some() {}
+                    if book.under_way.len() >= AT_ONCE {
+                        book.under_way.join_next().await;
+                    }
                 }
-                while book.turns.try_join_next().is_some() {}
                 book.mark = seen;
             }
             Err(error) => tracing::warn!(%error, "mailboxes cannot be looked at"),

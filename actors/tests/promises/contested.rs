@@ -49,6 +49,8 @@ pub(crate) struct Contested {
     pub(crate) failed_mailboxes: Arc<AtomicU32>,
     /// How many of the next reads of a journal come before its first entry.
     pub(crate) early_reads: Arc<AtomicU32>,
+    /// How many of the next reads of a journal fail.
+    pub(crate) failed_reads: Arc<AtomicU32>,
     /// How long commits of changes take.
     pub(crate) commit_ms: u64,
 }
@@ -70,6 +72,7 @@ impl Contested {
             failed_posts: Arc::default(),
             failed_mailboxes: Arc::default(),
             early_reads: Arc::default(),
+            failed_reads: Arc::default(),
             commit_ms: 0,
         }
     }
@@ -107,6 +110,9 @@ impl StoreWrapper for Contested {
     ) -> Result<Vec<StoredLine>, StoreError> {
         if one_of(&self.early_reads) {
             return Ok(Vec::new());
+        }
+        if one_of(&self.failed_reads) {
+            return Err(failed("a journal"));
         }
         self.inner.read(journal, from, limit).await
     }

@@ -117,7 +117,7 @@ impl AgentState {
                 Ok(None)
             };
             looked.await.unwrap_or_else(|error: StoreError| {
-                shared.wake_again(run, &error);
+                shared.wake_again(run).failed(&error);
                 None
             })
         });

@@ -12,10 +12,11 @@ use super::{AgentState, SessionState, answer, steering::item_of};
 use crate::{
     actor::{
         SystemError,
-        agent_command::{AgentCommand, BegunTurn, Recovery, TurnReply, WakeReply},
+        agent_command::{AgentCommand, BegunTurn, Recovery, TurnReply},
         launch::load_session,
         loaded::{LoadedSession, RecoveredSession},
         shared::TeamEntry,
+        wake::WakeReply,
     },
     contract::{Append, Batch, Line, StoreError},
     definition::WhileBusy,
@@ -57,7 +58,7 @@ impl SessionState {
             let _ = reply.send(refused());
         }
         for reply in self.reopening.drain(..).filter_map(|(_, _, reply)| reply) {
-            let _ = reply.send(refused());
+            reply.give(refused());
         }
     }
 }

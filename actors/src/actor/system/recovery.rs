@@ -16,12 +16,12 @@ use crate::{
         acting::Use,
         agent_command::{AgentCommand, Place},
         launch::recover_together,
-        poll_interval::AGAIN,
         recording::read_row,
         shared::Shared,
+        wake::WakeReply,
     },
     contract::{ItemBody, MailboxItem, RunFilter, RunRow, RunStatus, StoreError},
-    vocabulary::{RunId, SessionId, Timestamp},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 
 /// How many interrupted runs are claimed and read together.
@@ -91,45 +91,56 @@ impl Shared {
     /// Wakes a sleeping run of this System: its root is recovered, and reads its mailbox. `place` is kept for the root,
     /// if it must not be live beyond the bound.
     pub(crate) async fn wake(self: &Arc<Self>, run: RunId, place: Option<Place>) {
-        if let Err(error) = self.wake_now(run, place).await {
-            self.wake_again(run, &error);
+        let again = self.wake_again(run);
+        match self.session_to_wake(run).await {
+            Ok(Some((session, root))) => {
+                if let Ok(agent) = self.agent_of(&session).await {
+                    let again = Some(WakeReply::Again(again));
+                    let _ = agent.cast(AgentCommand::Wake(root, false, again, place));
+                }
+            }
+            Ok(None) => again.done(),
+            Err(error) => again.failed(&error),
         }
     }
 
-    /// Wakes a run a little later that the store did not let this process wake now: whoever posted something to it does
-    /// not say so again.
-    pub(crate) fn wake_again(&self, run: RunId, error: &StoreError) {
-        tracing::warn!(%run, %error, "what came for the run is not read");
-        if !error.is_lasting() {
-            self.set_alarm(self.services.clock.now().after(AGAIN), run);
-        }
-    }
-
-    async fn wake_now(
-        self: &Arc<Self>,
-        run: RunId,
-        place: Option<Place>,
-    ) -> Result<(), StoreError> {
+    /// The session whose agent can take up a sleeping run, and the root that carries the run's tree; `None` where nothing
+    /// here is to do for it.
+    async fn session_to_wake(&self, run: RunId) -> Result<Option<(SessionId, RunId)>, StoreError> {
+        let store = &self.services.store;
         let Some(row) = self.services.current(run).await? else {
-            return Ok(());
+            return Ok(None);
         };
+        let mailboxes = [row.run, row.begun_as()];
         let Some(root) = self.open_root_of(row).await? else {
-            return Ok(());
+            return Ok(None);
         };
         if self.is_out_of_reach(&root).await? {
-            return Ok(());
+            return Ok(None);
         }
         // A parked run waits until it is retried, but a cancellation in its mailbox is carried out.
         if root.status == RunStatus::Parked && !self.is_to_be_cancelled(&root).await? {
-            return Ok(());
+            return Ok(None);
         }
-        if let Some(session) = root.session.clone()
-            && self.carries(&session, &root)
-            && let Ok(agent) = self.agent_of(&session).await
-        {
-            let _ = agent.cast(AgentCommand::Wake(root.run, false, None, place));
+        let session = root.session.clone();
+        let Some(session) = session.filter(|session| self.carries(session, &root)) else {
+            return Ok(None);
+        };
+        let journal = JournalId::Session(session.clone());
+        if store.held_elsewhere(vec![journal.clone()]).await? == [true] {
+            // The process that has the session reads what came. If that one dies first, nobody looks after a run that
+            // waits; one that is at work is recovered with all its process had.
+            for mailbox in mailboxes {
+                if root.status == RunStatus::Waiting
+                    && !store.mailbox(mailbox.into()).await?.is_empty()
+                {
+                    let owner = "another process".to_owned();
+                    return Err(StoreError::Owned { journal, owner });
+                }
+            }
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some((session, root.run)))
     }
 
     /// Recovers interrupted roots of sessions: together, where their agents can wait for that.
@@ -143,7 +154,8 @@ impl Shared {
                 expecting.push(expected);
                 together.push((session, row));
             } else {
-                let _ = agent.cast(AgentCommand::Wake(row.run, false, None, None));
+                let again = Some(WakeReply::Again(self.wake_again(row.run)));
+                let _ = agent.cast(AgentCommand::Wake(row.run, false, again, None));
             }
         }
         if together.is_empty() {
@@ -337,7 +349,10 @@ impl System {
         };
         self.0.known_team(&session.team)?.check_code_of(&root)?;
         self.0.services.previewer.live.retry_tree(root.root);
-        let wake = |sender| AgentCommand::Wake(root.run, take_over, Some(sender), None);
+        let wake = |sender| {
+            let caller = Some(WakeReply::Caller(sender));
+            AgentCommand::Wake(root.run, take_over, caller, None)
+        };
         self.0.ask_agent(&session, wake).await??;
         Ok(self.run(run))
     }

@@ -14,11 +14,12 @@ use crate::actor::{
     call_table::{CallKeeper, CallTable},
     group_commit::CommitterActor,
     model_gateway::{KEPT_ANSWERS, ModelGateway},
-    shared::{Shared, TimerRequest},
+    shared::Shared,
     supervised_ref::slotted,
     supervisor::{
         Backoff, Child, ChildSpec, Strategy, Supervisor, SupervisorBuilder, SupervisorSpec,
     },
+    wake::TimerRequest,
     wake_service::{TimerBook, attend},
 };
 use crate::contract::BoxFuture;
