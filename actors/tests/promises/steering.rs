@@ -463,3 +463,18 @@ async fn what_is_said_while_a_policy_asks_a_model_is_not_lost() {
     pause(20_000).await;
     assert_eq!(said(&stage.store).await, ["one", "two"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_function_heard_with_an_answer_is_in_its_session_though_it_gives_only_a_text() {
+    let agent = Agent::from_fn("worker", |cx: RunContext| async move {
+        Ok(Outcome::answer(cx.think().await?.content()))
+    });
+    let store = InMemoryStore::new();
+    let system = start(store.clone(), agent).await;
+    let session = system.session("worker", "s");
+    let run = session.send(Turn::text("one")).await.unwrap();
+    pause(500).await;
+    session.send(Turn::text("two")).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "ok");
+    assert_eq!(said(&store).await, ["one", "two"]);
+}

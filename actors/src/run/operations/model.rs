@@ -229,8 +229,11 @@ impl RunContext {
         let lane = asked.id().lane;
         async move {
             let mut response = asked.await?;
-            let unheard = leg.books.lock().words.take_unheard(lane);
+            let mut books = leg.books.lock();
+            let unheard = books.words.take_unheard(lane);
             response.steering.splice(..0, unheard);
+            let heard = response.steering.iter().cloned().map(Arc::new);
+            books.heard[1].extend(heard);
             Ok(response)
         }
     }

@@ -1,8 +1,6 @@
 //! Where policies act on a context: model calls, and the outcome of the function. Tool calls are in
 //! `operations/batch.rs`.
 
-use std::sync::Arc;
-
 use super::{
     GoalEnd, HookContext, Judgement,
     installed::remind,
@@ -67,11 +65,6 @@ impl LoopContext<'_> {
                 }
             }
         };
-        if !response.steering.is_empty() {
-            let said = response.steering.iter().cloned();
-            let mut books = self.leg().books.lock();
-            books.heard[1].extend(said.map(Arc::new));
-        }
         Ok(match policies.after_model(moment, &response).await? {
             Some(mut other) => {
                 // A policy must not drop messages of people.
