@@ -66,6 +66,9 @@ pub(crate) struct RunMachine {
     /// Where something may have come to its end, in the order in which it did.
     looks: VecDeque<Look>,
     /// Items of the mailbox that no operation has taken.
+    /// The operations that have waited for an item in this incarnation. A further item for one of them that is over
+    /// changes nothing.
+    waited: BTreeSet<OperationId>,
     items: BTreeMap<Source, VecDeque<(String, Arrival)>>,
 }
 
@@ -178,6 +181,7 @@ impl RunMachine {
 
     /// Lets every further operation return an error: this one, unless there is one already, which is returned.
     pub(super) fn end_with(&mut self, error: AgentError) -> AgentError {
+            waited: self.waited,
         self.end.get_or_insert(error).clone()
     }
 

@@ -79,6 +79,9 @@ impl RunMachine {
         if let Some(call) = self.call_mut(op) {
             let (source, expires) = sources(op, &wait.wait_for);
             call.progress = Progress::Waiting(wait);
+            if matches!(source, Source::Item(_)) {
+                self.waited.insert(op);
+            }
             self.looks.push_back(Look::At(source.clone()));
             let sources = [source].into_iter().chain(expires);
             self.waits.extend(sources.map(|source| (source, op)));
@@ -246,7 +249,8 @@ impl RunMachine {
         let has_ended = match source {
             Source::Item(op) => {
                 let recorded = self.recorded(op);
-                recorded.is_some_and(|call| call.completed || call.dropped)
+                let is_closed = recorded.is_some_and(|call| call.completed || call.dropped);
+                is_closed || (self.waited.contains(&op) && self.call(op).is_none())
             }
             _ => false,
         };
