@@ -193,9 +193,7 @@ impl ToolCaller {
         match answer.unwrap_or(Reconciled::Unknown) {
             Reconciled::Happened(output) => finish(invocation, tool, Ok(output)),
             Reconciled::DidNotHappen => ToolEnd::DidNotHappen,
-            Reconciled::Unknown => {
-                ToolEnd::InDoubt("its start is recorded, and its outcome is unknown".to_owned())
-            }
+            Reconciled::Unknown => ToolEnd::unknown(),
         }
     }
 

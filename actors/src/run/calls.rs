@@ -227,3 +227,10 @@ pub(crate) enum ToolEnd {
     /// An aborted call was told to stop, but its code blocks: it runs on until it returns.
     StillRunning,
 }
+
+impl ToolEnd {
+    /// The end of a call that was begun and whose end nobody knows.
+    pub(crate) fn unknown() -> Self {
+        Self::InDoubt("its start is recorded, and its outcome is unknown".to_owned())
+    }
+}

@@ -1,7 +1,7 @@
 //! Operations as journals hold them.
 
 use super::{call_identity::CallIdentity, recorded_note::RecordedNote};
-use crate::vocabulary::{Begun, CallDigest, Family, Resource, Retry, Spent};
+use crate::vocabulary::{Begun, CallDigest, Family, QuestionKind, Resource, Retry, Spent};
 
 /// What an earlier incarnation recorded in one place.
 #[derive(Debug)]
@@ -43,6 +43,15 @@ impl Record {
 }
 
 impl RecordedCall {
+    /// Whether the call may have happened: an earlier incarnation began it, or asked a person about it.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match &self.begun {
+            Some(Begun::Effect) => true,
+            Some(Begun::Question(question)) => question.kind == QuestionKind::InDoubt,
+            _ => false,
+        }
+    }
+
     /// The consumption of a call that has no result, and that this incarnation did not begin.
     pub(crate) fn charge(&self) -> Spent {
         match &self.retry {

@@ -26,12 +26,13 @@ use super::{
     call_identity::CallIdentity,
     completed::{Made, Make},
     load::{Recorded, RecordedDelivery},
-    operation::{Arrival, Delivery, ErasedOperation, Reckon, Unsaved, Wait},
+    operation::{Arrival, Delivery, ErasedOperation, Reckon, Unsaved, Wait, WaitFor},
     recorded_call::{Record, RecordedCall},
     recorded_note::RecordedNote,
 };
 use crate::vocabulary::{
-    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, Resource, Spent, Usage,
+    AgentError, Begun, CallDigest, Entry, OperationId, OperationMap, QuestionKind, Resource, Spent,
+    Usage,
 };
 
 /// The operations of one leg, and those of earlier legs that are still under way.
@@ -65,10 +66,10 @@ pub(crate) struct RunMachine {
     waits: BTreeSet<(Source, OperationId)>,
     /// Where something may have come to its end, in the order in which it did.
     looks: VecDeque<Look>,
-    /// Items of the mailbox that no operation has taken.
     /// The operations that have waited for an item in this incarnation. A further item for one of them that is over
     /// changes nothing.
     waited: BTreeSet<OperationId>,
+    /// Items of the mailbox that no operation has taken.
     items: BTreeMap<Source, VecDeque<(String, Arrival)>>,
 }
 
@@ -154,6 +155,17 @@ impl Call {
             ..self.resource.map(Spent::one).unwrap_or_default()
         }
     }
+
+    /// Whether a person is asked if the call happened.
+    pub(crate) fn is_in_doubt(&self) -> bool {
+        match &self.progress {
+            Progress::Waiting(wait) => match &wait.wait_for {
+                WaitFor::Answer(question) => question.kind == QuestionKind::InDoubt,
+                _ => false,
+            },
+            _ => false,
+        }
+    }
 }
 
 impl RunMachine {
@@ -169,6 +181,7 @@ impl RunMachine {
             operations: self.operations,
             waits: self.waits,
             looks: self.looks,
+            waited: self.waited,
             items: self.items,
             ..Self::default()
         }
@@ -181,7 +194,6 @@ impl RunMachine {
 
     /// Lets every further operation return an error: this one, unless there is one already, which is returned.
     pub(super) fn end_with(&mut self, error: AgentError) -> AgentError {
-            waited: self.waited,
         self.end.get_or_insert(error).clone()
     }
 

@@ -9,7 +9,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     testing::EffectLog,
     vocabulary::{
-        AgentError, Arguments, Effect, ErrorKind, InDoubt, Outcome, QuestionKind, ToolCall,
+        AgentError, Arguments, Effect, Entry, ErrorKind, InDoubt, Outcome, QuestionKind, ToolCall,
         ToolDefinition,
     },
 };
@@ -262,4 +262,39 @@ async fn a_run_whose_call_waits_for_its_former_owner_can_be_cancelled() {
     outcome(&run).await;
     let done = (stage.log.count("reconcile"), stage.log.count("pay"));
     assert_eq!(done, (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_about_which_a_person_is_asked_stays_in_doubt_when_it_is_cancelled() {
+    for with_its_run in [true, false] {
+        for lives in [1, 2] {
+            let mut stage = Stage::new();
+            let told = Reconciled::Unknown;
+            let payer = |log: &EffectLog| payer(log, InDoubt::AskPerson, &told);
+            let mut system = stage.start(payer(&stage.log)).await;
+            let id = ask(&system, "payer", "go").await.id();
+            while stage.log.count("pay") == 0 {
+                pause(1).await;
+            }
+            for _ in 0..lives {
+                stage.crash(&system).await;
+                system = stage.start(payer(&stage.log)).await;
+                system.run(id).wait().await.unwrap();
+            }
+            let run = system.run(id);
+            let operation = run.questions().await.unwrap().remove(0).1;
+            match with_its_run {
+                true => drop(run.cancel("enough").await.unwrap()),
+                false => assert!(run.cancel_call(operation).await.unwrap()),
+            }
+            let _ = run.outcome().await;
+            let entries = stage.entries(id).await;
+            let end = entries.iter().find_map(|entry| match entry {
+                Entry::Completed { op, result, .. } if *op == operation => Some(result),
+                _ => None,
+            });
+            let end = format!("{:?}", end.unwrap());
+            assert!(end.contains("in_doubt"), "{with_its_run} {lives}: {end}");
+        }
+    }
 }

@@ -150,7 +150,7 @@ impl Driver {
         }
         let (cancel, unsaved) = (call.cancelled.clone(), call.unsaved.clone());
         let is_aborted = Family::of(&call.identity.kind).is_aborted();
-        let once = call.once;
+        let (once, is_in_doubt) = (call.once, call.is_in_doubt());
         drop(machine);
         cancel.cancel();
         if let Some(unsaved) = unsaved {
@@ -168,7 +168,12 @@ impl Driver {
             self.abort_in_background(leg.run, op);
         }
         self.let_child_go(op, "this call was cancelled");
-        self.complete(leg, op, Err(cancelled()));
+        let end = is_in_doubt.then(ToolEnd::unknown);
+        self.complete(
+            leg,
+            op,
+            cut_short(end, cancelled()).map(Made::by::<CallTool>),
+        );
         true
     }
 

@@ -16,6 +16,7 @@ use crate::{
             CallTool, TeamToolState, call_or_reconcile, changes::Changing, cut_short,
             still_running, tool_digest,
         },
+        recorded_call::RecordedCall,
     },
     vocabulary::{
         AgentError, Begun, Effect, ErrorKind, Family, OperationError, OperationId, RunId, Spent,
@@ -25,9 +26,6 @@ use crate::{
 
 /// The leg number under which undo steps are recorded. No function has a leg of this number.
 const UNDO_LEG: u32 = u32::MAX;
-
-/// The reason for doubt about the end of a call whose process died.
-const OUTCOME_UNKNOWN: &str = "its start is recorded, and its outcome is unknown";
 
 impl Carrier {
     /// Closes a run that is being cancelled: every open call gets its end, children end first,
@@ -57,7 +55,7 @@ impl Carrier {
         for (op, call) in recorded {
             self.driver.cancel_recorded_child(leg, op, &call, &reason);
             let spent = call.charge();
-            let end = in_doubt_before(leg, op);
+            let end = call.is_in_doubt().then(ToolEnd::unknown);
             self.close_call(op, &call.identity, end, &reason, spent);
         }
         for run in children {
@@ -75,7 +73,12 @@ impl Carrier {
         }
         // The grace periods of the calls run side by side.
         for (op, call, end) in join_all(aborts).await {
-            let end = end.or_else(|| in_doubt_before(leg, op));
+            let before = leg
+                .machine()
+                .recorded(op)
+                .is_some_and(RecordedCall::is_in_doubt);
+            let is_in_doubt = before || call.is_in_doubt();
+            let end = end.or_else(|| is_in_doubt.then(ToolEnd::unknown));
             self.close_call(op, &call.identity, end, &reason, call.charge());
         }
         self.cancel_continuing(&reason).await?;
@@ -219,12 +222,6 @@ impl Carrier {
         }
         Ok(())
     }
-}
-
-/// The doubtful end of a call that an earlier incarnation began.
-fn in_doubt_before(leg: &Leg, op: OperationId) -> Option<ToolEnd> {
-    let in_doubt = matches!(leg.begun(op), Some(Begun::Effect));
-    in_doubt.then(|| ToolEnd::InDoubt(OUTCOME_UNKNOWN.to_owned()))
 }
 
 fn interrupted(reason: &str) -> OperationError {
