@@ -178,6 +178,19 @@ async fn what_is_said_while_an_answer_is_judged_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_said_while_the_last_answer_is_judged_does_not_spoil_it() {
+    let agent = desk("function_calling", json!({})).policy("judge", || Judge);
+    let model = ScriptedModel::replies(["done"]).delay(Duration::from_secs(1));
+    let stage = Stage::with(agent.max_steps(1), model).await;
+    let run = stage.say("go").await;
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    run.steer("in French").await.unwrap();
+    let outcome = run.outcome().await.unwrap();
+    assert_eq!((outcome.text(), outcome.stop_reason()), ("done", None));
+    stage.check();
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_was_heard_stays_in_the_session_of_a_run_that_is_cancelled() {
     let model = ScriptedModel::from_fn(|request, _| {
         let said = crate::stage::said(&request.conversation.messages()).join("\n");

@@ -17,7 +17,7 @@ const FINISH_NUDGE: &str = "The task is not ended yet. When it is done, call the
 
 impl AgentLoop<'_> {
     pub(super) async fn try_step(&mut self) -> Result<Option<Outcome>, AgentError> {
-        let turn = self.ask().await?;
+        let turn = self.ask_model().await?;
         let steered = self.turn.interrupted;
         if self.turn.cut.is_none() && !matches!(turn, ModelTurn::Unreadable(_)) {
             self.counts.unreadable_turns = 0;
@@ -115,7 +115,8 @@ impl AgentLoop<'_> {
             let objections = judgement.objections.len();
             return self.rejected(text, Some(objections), feedback).await;
         }
-        if self.listen() {
+        // What is said after the last step stays, and is the next turn.
+        if self.counts.steps < self.rules.limits.max_steps && self.listen() {
             return Ok(None);
         }
         let flagged = (!judgement.flags.is_empty()).then(|| judgement.flags.join("; "));
