@@ -227,6 +227,8 @@ impl EventStream {
     /// The errors of the store.
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
         poll_fn(|cx| self.pass_gate(cx)).await;
+        // A look that is under way may have missed what is there by now.
+        self.looking = None;
         let mut records: Vec<_> = self.held.take().into_iter().collect();
         loop {
             while let Some(ready) = self.ready.pop_front() {

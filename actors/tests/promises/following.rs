@@ -1,4 +1,5 @@
-//! A follower of a run reads the store once for each commit, and not for each piece of an answer.
+//! A follower of a run reads the store once for each commit, and not for each piece of an answer; one who asks for what
+//! there is so far gets all that the store has.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -7,11 +8,12 @@ use ghostlight_actors::{
     contract::{BoxFuture, DynStore, StoreError, StoreHandle, StoreWrapper},
     run::{Agent, RunContext},
     testing::{InMemoryStore, ScriptedModel},
-    vocabulary::{Event, Outcome},
+    vocabulary::{Event, EventRecord, Outcome},
 };
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
-use crate::stage::ask;
+use crate::stage::{ask, pause};
 
 /// A store that counts its calls by their names.
 struct Counted {
@@ -36,6 +38,63 @@ impl StoreWrapper for Counted {
     fn description(&self) -> String {
         format!("{}, counted", self.inner.description())
     }
+}
+
+/// A store that has what is committed a while before it says so.
+struct Late {
+    inner: StoreHandle,
+    waits: watch::Sender<bool>,
+}
+
+impl StoreWrapper for Late {
+    fn inner(&self) -> &dyn DynStore {
+        &self.inner
+    }
+
+    async fn around<T: Send>(
+        &self,
+        method: &'static str,
+        call: BoxFuture<'_, Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let result = call.await;
+        if method == "commit" {
+            let _ = self.waits.subscribe().wait_for(|waits| !waits).await;
+        }
+        result
+    }
+
+    fn description(&self) -> String {
+        format!("{}, late", self.inner.description())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_there_so_far_is_what_the_store_has() {
+    let agent = Agent::from_fn("sleeper", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(5)).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let waits = watch::channel(false).0;
+    let store = Late {
+        inner: StoreHandle::new(InMemoryStore::new()),
+        waits: waits.clone(),
+    };
+    let builder = System::builder(store).team(agent.into_team().unwrap());
+    let system = builder.start().await.unwrap();
+    let run = ask(&system, "sleeper", "go").await;
+    let mut events = run.events().recorded();
+    let begun = events.next().await.unwrap().unwrap();
+    assert!(matches!(begun.event, Event::RunStarted { .. }), "{begun:?}");
+    // The stream has read all there is, and waits.
+    let more = tokio::time::timeout(Duration::from_millis(50), events.next()).await;
+    assert!(more.is_err(), "{more:?}");
+    waits.send_replace(true);
+    pause(5_020).await;
+    let records = events.so_far().await.unwrap();
+    let is_end = |record: &EventRecord| matches!(record.event, Event::RunEnded { .. });
+    assert!(records.last().is_some_and(is_end), "{records:?}");
+    waits.send_replace(false);
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
 }
 
 #[tokio::test(start_paused = true)]
