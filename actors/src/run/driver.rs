@@ -49,7 +49,7 @@ use crate::{
     },
 };
 
-/// How many turns of the loop a run takes in a row before it lets other tasks run.
+/// How many rounds of the loop a run makes in a row before it lets other tasks run.
 const ROUNDS: u32 = 64;
 
 /// How a leg's function came to rest.
@@ -171,7 +171,7 @@ enum ActEvent {
 /// A decided change of shared state, with the end of its operation.
 type Attempted = Result<(Made, Changes), OperationError>;
 
-/// The cause of a turn of the loop.
+/// The cause of a round of the loop.
 enum WakeReason {
     Woken,
     Act(OperationId, ActEvent),
@@ -241,10 +241,10 @@ impl Driver {
         function: &mut Function,
     ) -> Result<LegEnd, LegEnd> {
         let waker = function.waker();
-        let mut turns: u32 = 0;
+        let mut rounds: u32 = 0;
         loop {
-            turns = turns.wrapping_add(1);
-            if turns.is_multiple_of(ROUNDS) {
+            rounds = rounds.wrapping_add(1);
+            if rounds.is_multiple_of(ROUNDS) {
                 step_back().await;
             }
             if self.cancelled.is_cancelled() {
@@ -387,16 +387,16 @@ impl Driver {
     }
 
     /// Handles an event. An error when it ends the leg.
-    async fn handle_wake(&mut self, leg: &Leg, turn: WakeReason) -> Result<(), LegEnd> {
-        match turn {
+    async fn handle_wake(&mut self, leg: &Leg, reason: WakeReason) -> Result<(), LegEnd> {
+        match reason {
             WakeReason::Woken | WakeReason::Background(None) => {}
             WakeReason::Background(Some(start)) => self.start_child(*start),
             WakeReason::Act(op, event) => self.act_event(leg, op, event).await?,
             WakeReason::Timer => {
                 let clock = self.ports.clock();
                 let due = leg.machine().alarm(clock.now(), clock.forward());
-                if let Some(effect) = due {
-                    self.carry_out(leg, effect);
+                if let Some(action) = due {
+                    self.carry_out(leg, action);
                 }
             }
             WakeReason::WallTimeWarning => self.warn_of_wall_time(leg.start.at),
@@ -413,8 +413,8 @@ impl Driver {
     /// entries gather while the run need not wait.
     async fn next_wake(&mut self, leg: &Leg, waker: &FunctionWaker, idle: bool) -> WakeReason {
         let ready = std::future::poll_fn(|cx| Poll::Ready(self.poll_wake(cx, waker))).await;
-        if let Poll::Ready(turn) = ready {
-            return turn;
+        if let Poll::Ready(reason) = ready {
+            return reason;
         }
         self.journal.flush();
         let clock = self.ports.clock();
@@ -437,14 +437,14 @@ impl Driver {
             if let Poll::Ready(wake) = self.poll_wake(cx, waker) {
                 return Poll::Ready(wake);
             }
-            for (alarm, turn) in alarms.iter_mut().zip([
+            for (alarm, reason) in alarms.iter_mut().zip([
                 WakeReason::Timer,
                 WakeReason::Timer,
                 WakeReason::WallTimeWarning,
                 WakeReason::Linger,
             ]) {
                 if rings(alarm, cx) {
-                    return Poll::Ready(turn);
+                    return Poll::Ready(reason);
                 }
             }
             match waker.is_woken() {
@@ -456,13 +456,13 @@ impl Driver {
     }
 
     fn poll_wake(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {
-        let turn = self.poll_news(cx, waker);
-        if turn.is_ready() {
+        let reason = self.poll_news(cx, waker);
+        if reason.is_ready() {
             // The driver is awake, so a result that wakes the function need not wake the driver: a
             // task that is woken while it runs is run once more for nothing, by another thread.
             waker.driver.take();
         }
-        turn
+        reason
     }
 
     fn poll_news(&mut self, cx: &mut Context<'_>, waker: &FunctionWaker) -> Poll<WakeReason> {

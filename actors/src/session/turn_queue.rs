@@ -82,7 +82,7 @@ impl<T> TurnQueue<T> {
             return TurnDecision::Foreign(reply);
         }
         let reply = match known(fold, &turn, reply) {
-            Ok(admission) => return admission,
+            Ok(decision) => return decision,
             Err(reply) => reply,
         };
         if !self.busy {
@@ -116,7 +116,7 @@ impl<T> TurnQueue<T> {
                 continue;
             }
             match known(fold, &turn, reply) {
-                Ok(admission) => found.push(admission),
+                Ok(decision) => found.push(decision),
                 Err(reply) => self.waiting.push_back((turn, reply)),
             }
         }

@@ -87,7 +87,7 @@ impl AgentLoop<'_> {
     }
 
     /// Keeps an answer, and tells what it asks for. Of calls only that there are some: the loop has them as its open ones.
-    pub(super) fn hear(&mut self, response: &ModelResponse) -> ModelTurn {
+    pub(super) fn keep(&mut self, response: &ModelResponse) -> ModelTurn {
         let Reading {
             mut said,
             text,

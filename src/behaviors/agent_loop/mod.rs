@@ -157,7 +157,7 @@ impl AgentLoop<'_> {
     /// The errors of the model call, and [`AgentError::Early`] if a policy wants to stop or the
     /// answer is incomplete: cut off at its token limit, or held back by its provider.
     pub async fn think(&mut self) -> Result<ModelTurn, AgentError> {
-        let mut turn = self.ask().await?;
+        let mut turn = self.ask_model().await?;
         if let ModelTurn::Calls(calls) = &mut turn {
             calls.clone_from(&self.turn.open);
         }
@@ -165,12 +165,12 @@ impl AgentLoop<'_> {
     }
 
     /// As [`think`](Self::think), but without the calls, which are open.
-    async fn ask(&mut self) -> Result<ModelTurn, AgentError> {
+    async fn ask_model(&mut self) -> Result<ModelTurn, AgentError> {
         self.close_open_calls();
         let mut response = self.response().await?;
         self.counts.steps += 1;
         self.keep_files(&mut response).await?;
-        let turn = self.hear(&response);
+        let turn = self.keep(&response);
         match Self::is_not_whole(&response, &turn) {
             Some(reason) => Err(AgentError::early(Outcome::stopped(reason))),
             None => Ok(turn),
