@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 pub use ghostlight_a2a::*;
-use ghostlight_actors::{contract::ToolsetHandle, run::Registry, safety::seconds};
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry, vocabulary::seconds};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -6,7 +6,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 pub use ghostlight_acp::*;
-use ghostlight_actors::{contract::ToolsetHandle, run::Registry, safety::seconds};
+use ghostlight_actors::{contract::ToolsetHandle, run::Registry, vocabulary::seconds};
 use secrecy::ExposeSecret as _;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -201,6 +201,7 @@ pub mod policies;
 pub mod prelude;
 pub mod protocols;
 pub mod retrieval;
+pub mod safety;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod stores;
@@ -211,7 +212,7 @@ pub mod workflows;
 pub use attachment::File;
 pub use builtin::builtin;
 pub use ghostlight_actors::{
-    actor, contract, definition, ractor, run, safety, session, testing, vocabulary,
+    actor, contract, definition, ractor, run, session, testing, vocabulary,
 };
 pub use ghostlight_macros::tool;
 #[doc(hidden)]

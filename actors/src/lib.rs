@@ -12,7 +12,6 @@ mod assembly;
 pub mod contract;
 pub mod definition;
 pub mod run;
-pub mod safety;
 pub mod session;
 pub mod testing;
 

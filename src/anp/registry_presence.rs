@@ -2,10 +2,10 @@
 
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
-    safety::sanitize_line,
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use ghostlight_anp::Announcement;
+use ghostlight_safety::sanitize_line;
 use reqwest::Method;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolHandle, ToolOutput},
-    safety::{sanitize_line, seconds, unambiguous_json},
-    vocabulary::{Arguments, Effect, ToolDefinition},
+    vocabulary::{Arguments, Effect, ToolDefinition, seconds},
 };
+use ghostlight_safety::{sanitize_line, unambiguous_json};
 use reqwest::{
     Client, Method, RequestBuilder, Response, Url,
     header::{HeaderMap, HeaderName, HeaderValue},

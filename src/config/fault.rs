@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use ghostlight_actors::safety::redact_text;
+use ghostlight_safety::redact_text;
 use serde::Serialize;
 
 use super::document::Place;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 use serde::de::{
     self, DeserializeSeed, Deserializer, EnumAccess, Expected, IntoDeserializer, MapAccess,
     SeqAccess, Unexpected, VariantAccess, Visitor, value::StrDeserializer,

@@ -3,7 +3,7 @@
 //! They are substituted after the file was parsed, one text at a time. So the value of a variable
 //! cannot add a key or change the shape of the file.
 
-use ghostlight_actors::safety::{Reference, TextPiece, is_secret_key, references, sole_reference};
+use ghostlight_safety::{Reference, TextPiece, is_secret_key, references, sole_reference};
 
 use super::{
     document::{Content, Key, Node, Place},

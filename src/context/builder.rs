@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use ghostlight_actors::{
     run::RunContext,
-    safety,
     vocabulary::{AgentError, ErrorKind, FinishReason, Message, ModelRequest, Transcript},
 };
 
@@ -207,7 +206,7 @@ impl ContextBuilder {
             }
             Err(error) => return Err(error),
         };
-        let text = safety::sanitize(text.trim());
+        let text = ghostlight_safety::sanitize(text.trim());
         let text = cut_to(&text, room, &*self.counter);
         if text.is_empty() {
             return Ok(selected);
@@ -320,7 +319,7 @@ fn as_data(mut packet: ContextItem) -> ContextItem {
     if packet.source == ContextItemSource::System {
         return packet;
     }
-    let text = safety::sanitize(&packet.content);
+    let text = ghostlight_safety::sanitize(&packet.content);
     let is_heading = |line: &str| {
         let sections = ContextItemSource::ALL.iter().map(|source| source.section());
         sections.chain([TASK]).any(|heading| line.trim() == heading)

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use ghostlight_actors::{
     definition::{Compact, CompactRule},
-    safety,
     vocabulary::{Arguments, Message, Part, ToolCall, ToolResult, ToolStatus},
 };
 use serde_json::Value;
@@ -157,7 +156,7 @@ fn filled(placeholder: &str, tool: &str, call: Option<&ToolCall>) -> String {
         });
         match value {
             Some((value, after)) => {
-                let line = safety::sanitize_line(&value, SHOWN_ARGUMENT);
+                let line = ghostlight_safety::sanitize_line(&value, SHOWN_ARGUMENT);
                 // Only the placeholder itself may contain its brackets.
                 filled.push_str(&line.replace(['[', ']'], " "));
                 rest = after;

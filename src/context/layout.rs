@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Digest, Message, Part, Role, ToolStatus, Transcript},
-};
+use ghostlight_actors::vocabulary::{Digest, Message, Part, Role, ToolStatus, Transcript};
 use serde::{Deserialize, Serialize};
 
 use super::compaction::Compaction;
@@ -169,9 +166,9 @@ impl View {
             let arguments = call.map_or("", |call| call.arguments.text());
             let line = format!(
                 "- {}({}): {}",
-                safety::sanitize_line(&result.name, FAILED_CALL),
-                safety::sanitize_line(arguments, FAILED_CALL),
-                safety::sanitize_line(&result.text, FAILED_RESULT),
+                ghostlight_safety::sanitize_line(&result.name, FAILED_CALL),
+                ghostlight_safety::sanitize_line(arguments, FAILED_CALL),
+                ghostlight_safety::sanitize_line(&result.text, FAILED_RESULT),
             );
             self.failed.push((place, line));
         }

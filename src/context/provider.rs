@@ -2,7 +2,6 @@
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext},
-    safety,
     vocabulary::{AgentError, Digest, ModelRequest, ModelResponse, Transcript},
 };
 
@@ -103,7 +102,7 @@ impl<S: ContextSource> Policy for ContextProvider<S> {
         let asked = place.map(|place| said.truncated(place + 1).digest());
         if asked != self.asked {
             let found = self.source.recall(cx, said).await?.unwrap_or_default();
-            let found = safety::sanitize(found.trim());
+            let found = ghostlight_safety::sanitize(found.trim());
             self.found = cut_to(&found, self.max_tokens, &*self.counter).into_owned();
             self.asked = asked;
         }

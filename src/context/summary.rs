@@ -5,7 +5,6 @@ use std::sync::Arc;
 use ghostlight_actors::{
     definition::Summarize,
     run::PolicyContext,
-    safety,
     vocabulary::{
         AgentError, ErrorKind, FinishReason, Message, ModelRequest, Part, Retold, ToolStatus,
         Transcript,
@@ -62,7 +61,7 @@ pub(super) async fn summarize(
             }
             Ok(response) => {
                 let text = response.content();
-                let text = without_marks(&safety::sanitize(text.trim()));
+                let text = without_marks(&ghostlight_safety::sanitize(text.trim()));
                 let text = cut_to(&text, most, counter).into_owned();
                 if text.is_empty() {
                     "the model said nothing".to_owned()
@@ -157,7 +156,7 @@ fn told(message: &Message) -> String {
     format!(
         "{}: {}",
         who.to_lowercase(),
-        without_marks(&safety::sanitize(&parts.join("\n")))
+        without_marks(&ghostlight_safety::sanitize(&parts.join("\n")))
     )
 }
 

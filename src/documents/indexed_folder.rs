@@ -5,8 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     contract::{EmbedderHandle, Tool, ToolContext, ToolError, ToolOutput},
-    safety::seconds,
-    vocabulary::{Arguments, ToolDefinition},
+    vocabulary::{Arguments, ToolDefinition, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

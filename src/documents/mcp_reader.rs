@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     contract::{ToolContext, ToolErrorKind, ToolHandle, Toolset as _},
-    safety::{cut, seconds},
-    vocabulary::Arguments,
+    vocabulary::{Arguments, seconds},
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -19,7 +19,6 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 use ghostlight_actors::{
     contract::BoxFuture,
     run::{Policy, PolicyContext},
-    safety,
     vocabulary::{
         AgentError, Effect, ErrorKind, ModelRequest, ModelResponse, OperationError, Scope,
         SessionId, ToolCall, ToolStatus,
@@ -44,7 +43,7 @@ const WORD: usize = 32;
 /// does. Values come from recorded operations, so replay inserts the same values.
 ///
 /// A value is data, whoever wrote it: marks that could pass for instructions are removed from it
-/// ([`safety::sanitize`]). A number, or a word such as a name or a date, is inserted as it is. Any
+/// ([`ghostlight_safety::sanitize`]). A number, or a word such as a name or a date, is inserted as it is. Any
 /// other text stands in quotation marks, or in a fence if it has several lines, and the model is
 /// told once which values are data. That informs the model and cannot force it: anything that a
 /// model must never do is a matter of tools, approvals and guards.
@@ -277,7 +276,8 @@ impl Data {
             // The texts inside are in quotation marks.
             other => (other.to_string(), false),
         };
-        let (mut text, _) = safety::cut_off(safety::sanitize(&text).into_owned(), LONGEST);
+        let (mut text, _) =
+            ghostlight_safety::cut_off(ghostlight_safety::sanitize(&text).into_owned(), LONGEST);
         if text.contains(['\n', '\r']) {
             let (text, is_quoted) = (fenced(name, &text), false);
             return Self { text, is_quoted };

@@ -10,7 +10,6 @@ use ghostlight_actors::{
         Clock, Interceptor, ModelContext, ModelError, NextModel, NextTool, Origin, ToolContext,
         ToolError, ToolOutput, Unattempted,
     },
-    safety,
     vocabulary::{
         Arguments, ErrorKind, ModelRequest, ModelResponse, OperationId, RunId, Timestamp,
     },
@@ -219,7 +218,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn error(&mut self, message: &str) {
-        self.end["error"] = safety::redact_text(message).into();
+        self.end["error"] = ghostlight_safety::redact_text(message).into();
     }
 }
 
@@ -283,7 +282,7 @@ impl Interceptor for Audit {
     ) -> Result<ToolOutput, ToolError> {
         let begins = json!({
             "agent": cx.agent(),
-            "arguments": safety::redact_arguments(arguments.text()),
+            "arguments": ghostlight_safety::redact_arguments(arguments.text()),
         });
         let mut attempt = Attempt::begin(
             (self, next.clock()),
@@ -304,7 +303,7 @@ impl Interceptor for Audit {
     fn unattempted(&self, call: &Unattempted<'_>) {
         let what = json!({
             "tool": call.result.name,
-            "arguments": safety::redact_arguments(call.call.arguments.text()),
+            "arguments": ghostlight_safety::redact_arguments(call.call.arguments.text()),
             "answered_by": call.call.by,
             "end": call.result.status,
         });

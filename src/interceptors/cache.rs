@@ -8,8 +8,9 @@ use ghostlight_actors::{
         Callee, EmbedderHandle, EmbeddingPurpose, Interceptor, ModelContext, ModelError, NextModel,
         NextTool, ToolContext, ToolError, ToolOutput,
     },
-    safety::seconds,
-    vocabulary::{Arguments, Digest, Effect, ModelRequest, ModelResponse, Timestamp, Usage},
+    vocabulary::{
+        Arguments, Digest, Effect, ModelRequest, ModelResponse, Timestamp, Usage, seconds,
+    },
 };
 use parking_lot::Mutex;
 use serde::Deserialize;

@@ -5,8 +5,7 @@ use ghostlight_actors::{
         Callee, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolErrorKind, ToolOutput,
     },
-    safety::seconds,
-    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Timestamp},
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Timestamp, seconds},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;

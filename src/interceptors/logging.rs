@@ -3,7 +3,6 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolErrorKind, ToolOutput,
     },
-    safety,
     vocabulary::{Arguments, ModelRequest, ModelResponse},
 };
 use serde::Deserialize;
@@ -53,7 +52,7 @@ impl Interceptor for Logging {
                 tracing::info!(target: "ghostlight::calls", %model, %run, %operation, ms, tokens, calls, "model answered");
             }
             Err(error) => {
-                let (kind, error) = (&error.kind, safety::redact_text(&error.message));
+                let (kind, error) = (&error.kind, ghostlight_safety::redact_text(&error.message));
                 tracing::warn!(target: "ghostlight::calls", %model, %run, %operation, ms, ?kind, %error, "model failed");
             }
         }
@@ -68,7 +67,7 @@ impl Interceptor for Logging {
     ) -> Result<ToolOutput, ToolError> {
         let (tool, run, operation) = (&next.definition().name, cx.run(), cx.operation());
         let (agent, began) = (cx.agent().to_owned(), next.clock().monotonic());
-        let shown = safety::redact_arguments(arguments.text());
+        let shown = ghostlight_safety::redact_arguments(arguments.text());
         let output = next.call(arguments, cx).await;
         let ms = super::millis(next.clock().monotonic().since(began));
         let end = tool_end(&output);
@@ -77,7 +76,7 @@ impl Interceptor for Logging {
                 tracing::info!(target: "ghostlight::calls", %tool, %agent, %run, %operation, ms, arguments = %shown, end, "tool called");
             }
             Err(error) => {
-                let error = safety::redact_text(&error.message);
+                let error = ghostlight_safety::redact_text(&error.message);
                 tracing::warn!(target: "ghostlight::calls", %tool, %agent, %run, %operation, ms, arguments = %shown, end, %error, "tool failed");
             }
         }

@@ -5,8 +5,7 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    safety::seconds,
-    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Part, Timestamp},
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, Part, Timestamp, seconds},
 };
 use parking_lot::Mutex;
 use serde::Deserialize;

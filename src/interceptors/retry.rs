@@ -5,8 +5,7 @@ use ghostlight_actors::{
         Entropy, Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext,
         ToolError, ToolErrorKind, ToolOutput,
     },
-    safety::seconds,
-    vocabulary::{Arguments, ModelRequest, ModelResponse},
+    vocabulary::{Arguments, ModelRequest, ModelResponse, seconds},
 };
 use serde::Deserialize;
 

@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use ghostlight_actors::{
     contract::{Interceptor, ModelContext, ModelError, NextModel},
-    safety,
     vocabulary::{Message, ModelRequest, ModelResponse, Part, Role, Transcript},
 };
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use super::{GUARDED, GuardAction, GuardDecision, GuardedPoint, given_before};
 
 /// Sanitises the words of people and tools before a model reads them: hidden characters, terminal
-/// codes and the marks of chat templates are removed, as [`safety::sanitize`] describes.
+/// codes and the marks of chat templates are removed, as [`ghostlight_safety::sanitize`] describes.
 ///
 /// Results of tools and answers to questions are always sanitised before they are recorded. This
 /// interceptor also covers the user's turns, and the messages of older conversations. The records
@@ -39,7 +38,7 @@ fn sanitized(message: &Message) -> Option<Message> {
             Part::ToolResult(result) => &result.text,
             _ => continue,
         };
-        let std::borrow::Cow::Owned(text) = safety::sanitize(text) else {
+        let std::borrow::Cow::Owned(text) = ghostlight_safety::sanitize(text) else {
             continue;
         };
         let changed = changed.get_or_insert_with(|| message.clone());

@@ -5,8 +5,7 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    safety::seconds,
-    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse},
+    vocabulary::{Arguments, ErrorKind, ModelRequest, ModelResponse, seconds},
 };
 use serde::Deserialize;
 

@@ -3,7 +3,6 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    safety,
     vocabulary::{Arguments, ModelRequest, ModelResponse},
 };
 use serde::Deserialize;
@@ -58,7 +57,10 @@ impl Interceptor for Tracing {
             }
             Err(error) => {
                 span.record("error.type", tracing::field::debug(&error.kind));
-                span.record("error.message", &*safety::redact_text(&error.message));
+                span.record(
+                    "error.message",
+                    &*ghostlight_safety::redact_text(&error.message),
+                );
             }
         }
         answer
@@ -87,7 +89,10 @@ impl Interceptor for Tracing {
         let output = next.call(arguments, cx).instrument(span.clone()).await;
         if let Err(error) = &output {
             span.record("error.type", tool_end(&output));
-            span.record("error.message", &*safety::redact_text(&error.message));
+            span.record(
+                "error.message",
+                &*ghostlight_safety::redact_text(&error.message),
+            );
         }
         output
     }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use ghostlight_actors::{
     run::{BeforeTool, OwnTool, Policy, PolicyContext},
-    safety,
     vocabulary::{
         AgentError, Effect, ModelRequest, ModelResponse, Scope, Timestamp, ToolCall, ToolDefinition,
     },
@@ -267,7 +266,7 @@ impl Board {
         let key = call
             .key
             .as_deref()
-            .map(|key| safety::sanitize_line(key, MAX_KEY));
+            .map(|key| ghostlight_safety::sanitize_line(key, MAX_KEY));
         let key = key.filter(|key| !key.is_empty());
         let (path, by) = (cx.start().path.clone(), cx.agent().name.to_string());
         let state = cx.state(Scope::Run);

@@ -7,12 +7,12 @@ use std::{
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext, Verdict},
-    safety::cut,
     vocabulary::{
         AgentError, Answer, Message, ModelRequest, Outcome, OutputSchema, ToolCall, ToolResult,
         ToolStatus, Transcript,
     },
 };
+use ghostlight_safety::cut;
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -3,9 +3,9 @@
 use ghostlight_actors::{
     definition::DELEGATE_PREFIX,
     run::RunContext,
-    safety::percent_decoded,
     vocabulary::{Effect, ToolCall, ToolResult, ToolStatus},
 };
+use ghostlight_safety::percent_decoded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

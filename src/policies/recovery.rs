@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext, Verdict},
-    safety::cut,
     vocabulary::{AgentError, ToolCall, ToolResult, ToolStatus},
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

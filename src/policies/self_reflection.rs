@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, VecDeque};
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext},
-    safety::cut,
     vocabulary::{
         AgentError, Digest, ModelRequest, ModelResponse, Outcome, Role, RunId, Scope, ToolCall,
         ToolResult, ToolStatus, Transcript,
     },
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,9 +4,9 @@ use std::collections::{HashSet, VecDeque};
 
 use ghostlight_actors::{
     run::{Policy, PolicyContext, Verdict},
-    safety::cut,
     vocabulary::{AgentError, Digest, ToolCall, ToolResult, ToolStatus},
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

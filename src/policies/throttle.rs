@@ -4,8 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext},
-    safety::seconds,
-    vocabulary::{AgentError, Scope, Timestamp, ToolCall, ToolResult, ToolStatus},
+    vocabulary::{AgentError, Scope, Timestamp, ToolCall, ToolResult, ToolStatus, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,12 +4,12 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use ghostlight_actors::{
     run::{BeforeTool, OwnTool, Policy, PolicyContext},
-    safety::cut,
     vocabulary::{
         AgentError, Digest, Effect, ModelRequest, ModelResponse, ToolCall, ToolDefinition,
         ToolFilter, ToolSet,
     },
 };
+use ghostlight_safety::cut;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

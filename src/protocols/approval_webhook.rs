@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     contract::{Tool, ToolContext, ToolError, ToolOutput},
-    safety::{seconds, unambiguous_json},
-    vocabulary::{Arguments, Effect, ToolDefinition},
+    vocabulary::{Arguments, Effect, ToolDefinition, seconds},
 };
+use ghostlight_safety::unambiguous_json;
 use ring::hmac;
 use schemars::JsonSchema;
 use secrecy::ExposeSecret as _;

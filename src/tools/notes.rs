@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput},
-    safety::cut,
     vocabulary::{ArtifactInfo, Effect, Scope, ToolDefinition},
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::Deserialize;
 

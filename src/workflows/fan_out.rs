@@ -6,8 +6,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    safety::seconds,
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

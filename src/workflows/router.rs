@@ -6,8 +6,7 @@ use ghostlight_actors::{
     contract::ModelError,
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    safety::seconds,
-    vocabulary::{AgentError, Effect, Outcome, StopReason, ToolSet},
+    vocabulary::{AgentError, Effect, Outcome, StopReason, ToolSet, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

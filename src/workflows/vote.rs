@@ -5,8 +5,7 @@ use std::time::Duration;
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    safety::seconds,
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

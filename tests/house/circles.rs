@@ -157,7 +157,7 @@ mod tests {
     use crate::assert_none;
     use crate::sources::with_workspace;
 
-    const ROOMS: [&str; 9] = [
+    const ROOMS: [&str; 8] = [
         "actor",
         "session",
         "assembly",
@@ -165,7 +165,6 @@ mod tests {
         "definition",
         "contract",
         "vocabulary",
-        "safety",
         "testing",
     ];
 

@@ -7,9 +7,11 @@ use crate::mentions::{Mention, mentions};
 use crate::sources::SourceFile;
 const ENGINE: &str = "ghostlight_actors";
 const FACE: &str = "ghostlight";
+/// What is shown and what comes in is read in one way by all packages.
+const SAFETY: &str = "ghostlight_safety";
 
 /// The packages, each with the others that it may name.
-const PACKAGES: [(&str, &[&str]); 20] = [
+const PACKAGES: [(&str, &[&str]); 21] = [
     (
         FACE,
         &[
@@ -26,48 +28,63 @@ const PACKAGES: [(&str, &[&str]); 20] = [
             "ghostlight_page",
             "ghostlight_postgres",
             "ghostlight_retrieval",
+            SAFETY,
             "ghostlight_server",
             "ghostlight_structured_output",
             "ghostlight_tools",
         ],
     ),
     // The command, which shows and starts all there is.
-    ("ghostlight_cli", &[FACE, ENGINE]),
-    (ENGINE, &["ghostlight_supervisor"]),
+    ("ghostlight_cli", &[FACE, ENGINE, SAFETY]),
+    (ENGINE, &[SAFETY, "ghostlight_supervisor"]),
     // In the code that it writes, which stands where the face is named.
     ("ghostlight_macros", &[FACE]),
-    ("ghostlight_a2a", &[ENGINE]),
+    ("ghostlight_a2a", &[ENGINE, SAFETY]),
     // Both speak to programs on their standard streams.
-    ("ghostlight_acp", &[ENGINE, "ghostlight_child_process"]),
-    ("ghostlight_mcp", &[ENGINE, "ghostlight_child_process"]),
+    (
+        "ghostlight_acp",
+        &[ENGINE, SAFETY, "ghostlight_child_process"],
+    ),
+    (
+        "ghostlight_mcp",
+        &[ENGINE, SAFETY, "ghostlight_child_process"],
+    ),
     ("ghostlight_anp", &[]),
     // The texts of foreign programs are shown without what acts on a terminal.
-    ("ghostlight_child_process", &[ENGINE]),
+    ("ghostlight_child_process", &[ENGINE, SAFETY]),
     // Memories are found by the same terms as documents.
-    ("ghostlight_memory", &[ENGINE, "ghostlight_retrieval"]),
+    (
+        "ghostlight_memory",
+        &[ENGINE, SAFETY, "ghostlight_retrieval"],
+    ),
     // Verdicts are JSON as models write it, citations are checked as elsewhere, and scorers may be programs.
     (
         "ghostlight_evals",
         &[
             ENGINE,
+            SAFETY,
             "ghostlight_child_process",
             "ghostlight_retrieval",
             "ghostlight_structured_output",
         ],
     ),
     // The offline model finds the tool and the passage that fit, and embedders are of words too.
-    ("ghostlight_models", &[ENGINE, "ghostlight_retrieval"]),
-    ("ghostlight_opentelemetry", &[ENGINE]),
+    (
+        "ghostlight_models",
+        &[ENGINE, SAFETY, "ghostlight_retrieval"],
+    ),
+    ("ghostlight_opentelemetry", &[ENGINE, SAFETY]),
     // Its files are what a server shows to browsers.
     ("ghostlight_page", &["ghostlight_server"]),
-    ("ghostlight_postgres", &[ENGINE]),
-    ("ghostlight_retrieval", &[ENGINE]),
+    ("ghostlight_postgres", &[ENGINE, SAFETY]),
+    ("ghostlight_retrieval", &[ENGINE, SAFETY]),
     // Protocols that have a translation of their own; memories and evaluations, which are looked at over the network too; and
     // the rules by which requests go out.
     (
         "ghostlight_server",
         &[
             ENGINE,
+            SAFETY,
             "ghostlight_a2a",
             "ghostlight_anp",
             "ghostlight_evals",
@@ -75,14 +92,18 @@ const PACKAGES: [(&str, &[&str]); 20] = [
             "ghostlight_tools",
         ],
     ),
+    (SAFETY, &[]),
     ("ghostlight_structured_output", &[]),
     ("ghostlight_supervisor", &[]),
     // Pages of the web become Markdown as documents do.
-    ("ghostlight_tools", &[ENGINE, "ghostlight_retrieval"]),
+    (
+        "ghostlight_tools",
+        &[ENGINE, SAFETY, "ghostlight_retrieval"],
+    ),
 ];
 
 /// The rooms of the engine from top to bottom: each may name those that follow it.
-const ENGINE_ROOMS: [&str; 8] = [
+const ENGINE_ROOMS: [&str; 7] = [
     "actor",
     "session",
     "assembly",
@@ -90,7 +111,6 @@ const ENGINE_ROOMS: [&str; 8] = [
     "definition",
     "contract",
     "vocabulary",
-    "safety",
 ];
 
 /// A room of the engine, and the room below it whose module shows its public names to other packages. Inside of the engine such
@@ -110,7 +130,7 @@ enum May {
 }
 
 /// The topics of `ghostlight`, each with the other topics that it may name.
-const TOPICS: [(&str, May); 26] = [
+const TOPICS: [(&str, May); 27] = [
     // Secrets in its headers are those of models.
     ("a2a", May::Name(&["models"])),
     ("acp", May::Name(&["models"])),
@@ -142,6 +162,7 @@ const TOPICS: [(&str, May); 26] = [
     ("policies", May::Name(&["instructions", "retrieval"])),
     ("protocols", May::NameAny),
     ("retrieval", May::Name(&[])),
+    ("safety", May::Name(&[])),
     ("server", May::Name(&[])),
     ("stores", May::Name(&[])),
     ("structured_output", May::Name(&[])),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ghostlight_safety::unambiguous_json;
 use serde_json::{Value, json};
 
 use super::{
@@ -15,7 +16,6 @@ use super::{
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
     run::{answers, unfit},
-    safety::unambiguous_json,
     vocabulary::{OperationId, Question, QuestionKind, RunId, Timestamp, ToolCall},
 };
 

@@ -21,7 +21,6 @@ use crate::{
         ToolContext, ToolError, ToolErrorKind, ToolHandle, ToolOutput,
     },
     run::{Called, ToolCode, ToolEnd, ToolInvocation, Tries, operations::fits},
-    safety,
     vocabulary::{
         Arguments, Effect, Preview, ToolCall, ToolDefinition, ToolResult, ToolStatus, key_of_engine,
     },
@@ -167,7 +166,7 @@ impl ToolCaller {
                 Some(credential) => credential.taken_out_of(text),
                 None => text,
             };
-            safety::without_secrets(text, secrets.iter().map(Credential::reveal))
+            ghostlight_safety::without_secrets(text, secrets.iter().map(Credential::reveal))
         };
         match output {
             Ok(mut output) => {
@@ -286,12 +285,12 @@ fn finish(
             _ => (ToolStatus::Error, ToolOutput::text(error.message)),
         },
     };
-    let text = match safety::sanitize(&output.text) {
+    let text = match ghostlight_safety::sanitize(&output.text) {
         Cow::Borrowed(_) => output.text,
         Cow::Owned(text) => text,
     };
     let limit = invocation.definition.output_limit as usize;
-    let (text, truncated) = safety::cut_off(text, limit);
+    let (text, truncated) = ghostlight_safety::cut_off(text, limit);
     let mut result = ToolResult::new(call, status, text);
     result.truncated = truncated;
     result.attachments = output.attachments;

@@ -31,7 +31,7 @@ fn files(scope: &str) -> String {
 const FILES: &str = "files:";
 
 /// The scope that has the artifacts or the files which this scope describes. Any other scope is returned unchanged.
-pub fn of(scope: &str) -> &str {
+pub(crate) fn of(scope: &str) -> &str {
     match scope.strip_prefix(REFERRING) {
         Some(inner) => inner.strip_prefix(FILES).unwrap_or(inner),
         None => scope.strip_prefix("artifacts:").unwrap_or(scope),

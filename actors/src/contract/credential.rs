@@ -23,7 +23,7 @@ impl Credential {
     pub fn of_header(name: &str, value: &str) -> Vec<Self> {
         let words = value.split_whitespace();
         let behind_scheme = words.skip(1);
-        let may_be = |word: &&str| word.len() >= LONG || crate::safety::is_secret_key(name);
+        let may_be = |word: &&str| word.len() >= LONG || ghostlight_safety::is_secret_key(name);
         let secrets = [value.trim()].into_iter().chain(behind_scheme);
         secrets.filter(may_be).map(Self::new).collect()
     }
@@ -33,7 +33,7 @@ impl Credential {
     pub fn of_variable(name: &str, value: &str) -> Option<Self> {
         let value = value.trim();
         let is_key = value.len() >= LONG && !value.contains(['.', ':', '/']);
-        let is_secret = !value.is_empty() && (is_key || crate::safety::is_secret_key(name));
+        let is_secret = !value.is_empty() && (is_key || ghostlight_safety::is_secret_key(name));
         is_secret.then(|| Self::new(value))
     }
 
@@ -48,7 +48,7 @@ impl Credential {
         if secret.is_empty() || !text.contains(secret) {
             return text;
         }
-        text.replace(secret, crate::safety::REDACTED)
+        text.replace(secret, ghostlight_safety::REDACTED)
     }
 }
 

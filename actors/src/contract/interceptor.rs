@@ -178,22 +178,21 @@ impl<I: Interceptor> ErasedInterceptor for I {
 
 /// An event that an interceptor emitted about a call.
 #[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct Emission {
+pub(crate) struct Emission {
     /// The event's name.
-    pub name: String,
+    pub(crate) name: String,
     /// Its content.
-    pub data: Box<RawValue>,
+    pub(crate) data: Box<RawValue>,
 }
 
 /// Collects the events that the interceptors around one call emit, from its first attempt to its
 /// end.
 #[derive(Debug, Default)]
-pub struct Telling(Mutex<Vec<Emission>>);
+pub(crate) struct Telling(Mutex<Vec<Emission>>);
 
 impl Telling {
     /// The events, in order.
-    pub fn into_emissions(self) -> Vec<Emission> {
+    pub(crate) fn into_emissions(self) -> Vec<Emission> {
         self.0.into_inner()
     }
 
@@ -249,7 +248,7 @@ impl<'a> NextModel<'a> {
 
     /// Collects what interceptors emit. Without it, events are lost.
     #[must_use]
-    pub fn telling(mut self, telling: &'a Telling) -> Self {
+    pub(crate) fn telling(mut self, telling: &'a Telling) -> Self {
         self.telling = Some(telling);
         self
     }
@@ -328,7 +327,7 @@ impl<'a> NextTool<'a> {
 
     /// Collects what interceptors emit. Without it, events are lost.
     #[must_use]
-    pub fn telling(mut self, telling: &'a Telling) -> Self {
+    pub(crate) fn telling(mut self, telling: &'a Telling) -> Self {
         self.telling = Some(telling);
         self
     }

@@ -66,9 +66,8 @@ pub use embedder::{
 };
 pub use entropy::{Entropy, SeededEntropy, SystemEntropy};
 pub use in_memory_store::InMemoryStore;
-pub use interceptor::{
-    Emission, Interceptor, InterceptorHandle, NextModel, NextTool, Telling, Unattempted,
-};
+pub(crate) use interceptor::{Emission, Telling};
+pub use interceptor::{Interceptor, InterceptorHandle, NextModel, NextTool, Unattempted};
 pub use inventory::Inventory;
 pub use line::{EntryError, Line};
 pub(crate) use line_text::{AsText, LineText, Unread};
@@ -102,7 +101,7 @@ pub use toolset::{Toolset, ToolsetHandle};
 pub type BoxFuture<'a, T> = std::pin::Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Receives previews: pieces of answers, progress. It never waits. Previews without an observer are lost.
-pub type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;
+pub(crate) type PreviewSink = std::sync::Arc<dyn Fn(crate::vocabulary::Preview) + Send + Sync>;
 
 /// A sink that passes each preview through this function, which changes or drops it.
 fn through<F>(to: Option<PreviewSink>, change: F) -> Option<PreviewSink>

@@ -289,7 +289,7 @@ impl ModelContext {
 
     /// Sends previews there.
     #[must_use]
-    pub fn previews(mut self, sink: PreviewSink) -> Self {
+    pub fn previews(mut self, sink: Arc<dyn Fn(Preview) + Send + Sync>) -> Self {
         self.previews = Some(sink);
         self
     }

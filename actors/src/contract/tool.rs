@@ -311,7 +311,7 @@ impl ToolContext {
 
     /// Sends previews there.
     #[must_use]
-    pub fn previews(mut self, sink: PreviewSink) -> Self {
+    pub fn previews(mut self, sink: Arc<dyn Fn(Preview) + Send + Sync>) -> Self {
         self.previews = Some(sink);
         self
     }

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use ghostlight_supervisor::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::BehaviorSpec;
-use crate::{safety::seconds, vocabulary::Budget};
+use crate::vocabulary::Budget;
 
 /// The name of the tool by which a model makes an agent.
 pub(crate) const CREATE_AGENT: &str = "create_agent";

@@ -3,12 +3,13 @@
 use std::{collections::BTreeSet, str::FromStr, time::Duration};
 
 use croner::{Cron, errors::CronError};
+use ghostlight_supervisor::seconds;
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{DefinitionError, form::well_formed};
-use crate::{safety::seconds, vocabulary::Timestamp};
+use crate::vocabulary::Timestamp;
 
 /// A wake-up schedule of a team: at each of its times a turn is said to one of the team's sessions.
 ///

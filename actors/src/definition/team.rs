@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use ghostlight_supervisor::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -15,10 +16,7 @@ use super::{
     form::{self, is_default, well_formed},
     schedule,
 };
-use crate::{
-    safety::seconds,
-    vocabulary::{Budget, CallSpec, ToolFilter},
-};
+use crate::vocabulary::{Budget, CallSpec, ToolFilter};
 
 /// A team: a tree of agents, the models that they name, and what holds for all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

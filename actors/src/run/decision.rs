@@ -2,10 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{
-    safety,
-    vocabulary::{ToolCall, ToolResult, ToolStatus},
-};
+use crate::vocabulary::{ToolCall, ToolResult, ToolStatus};
 
 /// How many characters of a reason the model reads.
 const REASON: usize = 500;
@@ -51,7 +48,7 @@ impl Decision {
             Some(digest) if *digest != call.digest().to_string() => Err(format!(
                 "the decision is for another call of {}, with the digest {}",
                 call.name,
-                safety::printable_line(digest, 64)
+                ghostlight_safety::printable_line(digest, 64)
             )),
             _ => Ok(()),
         }
@@ -90,7 +87,7 @@ impl From<Value> for Decision {
 
 /// The result of a call that was refused, as the model reads it.
 pub(super) fn denied(call: &ToolCall, who: &str, reason: Option<&str>) -> ToolResult {
-    let reason = reason.map(|reason| safety::sanitize_line(reason, REASON));
+    let reason = reason.map(|reason| ghostlight_safety::sanitize_line(reason, REASON));
     let reason = reason.filter(|reason| !reason.is_empty());
     let reason = reason
         .map(|reason| format!(": {reason}"))

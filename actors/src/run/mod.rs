@@ -51,7 +51,7 @@ mod task;
 mod temp;
 
 pub use behavior::{Behavior, BehaviorHandle};
-pub use call_identity::{InputDigest, OperationInput};
+pub(crate) use call_identity::{InputDigest, OperationInput};
 pub(crate) use calls::{
     Called, ModelAnswer, ModelCall, ModelCode, ModelEnd, ToolCode, ToolEnd, ToolInvocation,
     ToolSlot, Tries,
@@ -67,12 +67,11 @@ pub(crate) use function::{AgentCode, AgentFunction, Returned};
 pub use gate::Gate;
 pub use load::Recorded;
 pub use loop_context::LoopContext;
-pub use observe::{Observer, events_of};
-pub(crate) use operation::Child;
+pub use observe::Observer;
 pub use operation::{
-    Act, Arrival, Attempt, Begin, Changes, Operation, OperationContext, Unsaved, Wait, WaitFor,
-    Write,
+    Act, Arrival, Attempt, Begin, Changes, Operation, OperationContext, Wait, WaitFor, Write,
 };
+pub(crate) use operation::{Child, Unsaved};
 pub(crate) use operation_log::OperationLog;
 pub use policy::{
     BeforeTool, GoalEnd, GoalStatus, HookContext, Judgement, OwnTool, Policy, PolicyContext,

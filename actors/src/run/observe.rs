@@ -98,7 +98,7 @@ impl Observer {
 /// The event of an entry by itself, without the beginnings and ends of steps
 /// ([`Observer::observe`]). Some entries have no event: a registered undo step, a chosen version, a
 /// heard turn, the terms of a child and its settlement, and the entries of a session's own journal.
-pub fn events_of(entry: &Entry) -> Option<Event> {
+fn events_of(entry: &Entry) -> Option<Event> {
     Some(match entry {
         Entry::RunStarted(start) => Event::RunStarted {
             agent: start.agent.clone(),

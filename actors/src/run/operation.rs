@@ -67,6 +67,7 @@ pub trait Operation: Send + 'static {
 
     /// The digest of its input, for an operation that puts off hashing until the digest is compared or written: where
     /// nothing is recorded and nobody reads the journal, it never is.
+    #[doc(hidden)]
     fn input(&self) -> InputDigest {
         self.digest().into()
     }
@@ -157,7 +158,7 @@ pub struct Write<T> {
     /// Makes one attempt.
     pub attempt: Attempt<T>,
     /// Makes the result without the change, for an operation that has already done something else.
-    pub unsaved: Option<Unsaved<T>>,
+    pub(crate) unsaved: Option<Unsaved<T>>,
 }
 
 impl<T> Write<T> {
@@ -172,7 +173,7 @@ impl<T> Write<T> {
 }
 
 /// The end of an operation whose change was not made, for this reason.
-pub type Unsaved<T> = Arc<dyn Fn(&OperationError) -> T + Send + Sync>;
+pub(crate) type Unsaved<T> = Arc<dyn Fn(&OperationError) -> T + Send + Sync>;
 
 /// One attempt to change shared state.
 pub type Attempt<T> =

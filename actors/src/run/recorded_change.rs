@@ -14,11 +14,11 @@ pub(crate) const SAVE: &str = "artifact_save";
 
 /// The result of an update.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Updated {
+pub(crate) struct Updated {
     /// The value. `None` when it was deleted, which differs from the value `null`.
-    pub value: Option<Value>,
+    pub(crate) value: Option<Value>,
     /// How often the value has been changed. 0 when there was nothing to delete.
-    pub version: u64,
+    pub(crate) version: u64,
 }
 
 impl Updated {

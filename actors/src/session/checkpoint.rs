@@ -8,7 +8,7 @@ use std::{
 use bincode::config;
 use serde::{Deserialize, Serialize};
 
-use super::{KnownTurn, SessionFold};
+use super::fold::{KnownTurn, SessionFold};
 use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";

@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use ghostlight_safety::cut;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     contract::{EntryError, StoreError, StoredLine},
-    safety::cut,
     vocabulary::{
         Digest, Entry, Message, RunId, SessionTurn, Spent, Transcript, TurnEnd, canonical,
     },

@@ -10,7 +10,7 @@ mod turn_queue;
 
 pub use crate::contract::turn::Turn;
 pub(crate) use checkpoint::checkpoint_is_due;
-pub use checkpoint::{Checkpoint, decode_checkpoint, encode_checkpoint};
-pub use fold::{KnownTurn, SessionFold};
+pub use checkpoint::{decode_checkpoint, encode_checkpoint};
+pub use fold::SessionFold;
 pub use log::{LoggedTurn, SessionLog};
 pub(crate) use turn_queue::{TurnDecision, TurnQueue};

@@ -1,9 +1,9 @@
 //! Files that go with a message: their kinds are told by their bytes and their names.
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
+use ghostlight_safety::sanitize_line;
 
 use super::{Data, DataSource, Message, Part};
-use crate::safety::sanitize_line;
 
 /// A kind that says nothing.
 const BYTES: &str = "application/octet-stream";

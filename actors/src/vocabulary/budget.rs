@@ -2,11 +2,11 @@
 
 use std::{fmt, time::Duration};
 
+use ghostlight_supervisor::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Usage;
-use crate::safety::seconds;
 
 /// The bounds of a run and of all its child runs together. `None` is without bound.
 ///

@@ -3,7 +3,6 @@
 use serde::{Deserialize, Serialize};
 
 use super::Arguments;
-use crate::safety;
 
 /// How a call that a model asked for got its result. Each call has exactly one report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ impl CallReport {
 
     /// The report without the secrets in its arguments, as events give it.
     pub(crate) fn shown(&self) -> Self {
-        let arguments = safety::redact_arguments(self.arguments.text()).into();
+        let arguments = ghostlight_safety::redact_arguments(self.arguments.text()).into();
         Self {
             arguments,
             ..self.clone()

@@ -8,7 +8,6 @@ use super::{
     Changed, Delta, ErrorKind, Event, EventRecord, FinishReason, Preview, Resource, RunResult,
     ToolCall, UnknownEvent,
 };
-use crate::safety;
 
 /// How many characters of a text a line shows.
 const SHOWN: usize = 200;
@@ -16,7 +15,7 @@ const SHOWN: usize = 200;
 const LOOKED_AT: usize = 4096;
 
 impl EventRecord {
-    /// The record for those who may see the run and are not its program: without secrets, as [`safety::redact_json`] finds
+    /// The record for those who may see the run and are not its program: without secrets, as [`ghostlight_safety::redact_json`] finds
     /// them. A question stays as whoever decides sees it: each secret of its call is a token.
     #[must_use]
     pub fn redacted(mut self) -> Self {
@@ -24,7 +23,7 @@ impl EventRecord {
             return self;
         }
         let whole = serde_json::to_value(&self.event).unwrap_or_default();
-        let shown = safety::redact_json(&whole);
+        let shown = ghostlight_safety::redact_json(&whole);
         if shown != whole || whole.is_null() {
             // Nothing is shown of what does not read any more.
             let unreadable = |_| {
@@ -42,7 +41,7 @@ impl EventRecord {
 
 impl fmt::Display for EventRecord {
     /// One line for a log: the agents from the root's to the one concerned, and what happened. Long texts are cut,
-    /// secrets are removed ([`safety::redact`]), and nothing controls a terminal. The fields of the event have the
+    /// secrets are removed ([`ghostlight_safety::redact`]), and nothing controls a terminal. The fields of the event have the
     /// complete texts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
@@ -136,7 +135,7 @@ fn fmt_upkeep(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 ..
             } => {
                 // The key is redacted with the value, because its name may mark the value as a secret.
-                let shown = safety::redact(&json!({ (key.as_str()): set }));
+                let shown = ghostlight_safety::redact(&json!({ (key.as_str()): set }));
                 let shown = shown.as_object().and_then(|fields| fields.values().next());
                 let shown = shown.map_or_else(String::new, Value::to_string);
                 write!(f, "sets {scope}/{} to {}", told(key), quoted(&shown))
@@ -213,7 +212,7 @@ struct Call<'a>(&'a ToolCall);
 impl fmt::Display for Call<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arguments = match self.0.arguments.value() {
-            Ok(arguments) => told(safety::redact(arguments)),
+            Ok(arguments) => told(ghostlight_safety::redact(arguments)),
             Err(_) => told(self.0.arguments.text()),
         };
         write!(f, "{}({arguments})", told(&self.0.name))
@@ -246,7 +245,8 @@ fn named(kind: &str, name: &str) -> String {
 fn quoted(text: &str) -> String {
     // Text beyond the cut is not searched, except so much that the beginning of a secret at the cut is recognised.
     let looked_at = text.char_indices().nth(LOOKED_AT);
-    let text = safety::redact_text(&text[..looked_at.map_or(text.len(), |(end, _)| end)]);
+    let text =
+        ghostlight_safety::redact_text(&text[..looked_at.map_or(text.len(), |(end, _)| end)]);
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{:?}", format!("{}…", &text[..end])),
         None => format!("{text:?}"),
@@ -255,14 +255,14 @@ fn quoted(text: &str) -> String {
 
 /// A text on one line.
 fn told(text: impl fmt::Display) -> String {
-    safety::log_line(&text.to_string(), SHOWN)
+    ghostlight_safety::log_line(&text.to_string(), SHOWN)
 }
 
 /// A value on one line.
 fn value(value: &Value) -> String {
     match value {
         Value::String(text) => quoted(text),
-        other => told(safety::redact(other)),
+        other => told(ghostlight_safety::redact(other)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The form of all identifiers: texts, or an error.
 
-use crate::safety::cut;
+use ghostlight_safety::cut;
 
 /// A text that is not the identifier that it should be.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]

@@ -14,7 +14,6 @@ use serde::{
 use serde_json::Value;
 
 use super::{Cause, Digest, ProviderPart, ProviderPartKind, UnknownPart, canonical, typed::typed};
-use crate::safety;
 
 /// The role of a message's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -332,7 +331,7 @@ impl Arguments {
             if text.trim().is_empty() {
                 return Ok(Value::Object(serde_json::Map::new()));
             }
-            safety::unambiguous_json(text.as_bytes()).map_err(|error| error.to_string())
+            ghostlight_safety::unambiguous_json(text.as_bytes()).map_err(|error| error.to_string())
         });
         parsed.as_ref().map_err(String::as_str)
     }

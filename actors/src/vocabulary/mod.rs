@@ -66,6 +66,7 @@ pub use family::Family;
 pub use forked::Forked;
 pub use format::FORMAT;
 pub(crate) use format::OLDEST;
+pub use ghostlight_supervisor::seconds;
 pub(crate) use id::OperationMap;
 pub use id::{JournalId, OperationId, RunId, SessionId};
 pub use id_error::IdError;

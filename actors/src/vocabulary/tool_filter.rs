@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::safety::seconds;
+use ghostlight_supervisor::seconds;
 
 /// Chooses tools by their names.
 ///

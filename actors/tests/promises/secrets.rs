@@ -1,13 +1,10 @@
 //! Secrets of many kinds, planted wherever an event can hold a text, and each way by which events are shown.
 
-use ghostlight_actors::{
-    safety::{log_line, redact, redact_json, redact_text},
-    vocabulary::{
-        AgentError, Changed, Delta, Event, EventRecord, FinishReason, OperationId, Preview,
-        Question, RunId, RunResult, Scope, Spent, StopReason, Timestamp, ToolCall, ToolResult,
-        ToolStatus, Usage,
-    },
+use ghostlight_actors::vocabulary::{
+    AgentError, Changed, Delta, Event, EventRecord, FinishReason, OperationId, Preview, Question,
+    RunId, RunResult, Scope, Spent, StopReason, Timestamp, ToolCall, ToolResult, ToolStatus, Usage,
 };
+use ghostlight_safety::{log_line, redact, redact_json, redact_text};
 use serde_json::{Value, json};
 
 /// A text that holds a secret, and the secret.

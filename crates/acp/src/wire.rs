@@ -11,7 +11,7 @@ use std::{
     },
 };
 
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -66,7 +66,7 @@ impl RpcError {
 
     /// The error for an unknown method.
     pub fn unknown_method(method: &str) -> Self {
-        let method = ghostlight_actors::safety::sanitize_line(method, 100);
+        let method = ghostlight_safety::sanitize_line(method, 100);
         Self::new(
             Self::METHOD_NOT_FOUND,
             format!("there is no method {method:?}"),

@@ -4,7 +4,6 @@ use std::{
     collections::VecDeque, ffi::OsString, io, path::Path, process::Stdio, sync::Arc, time::Duration,
 };
 
-use ghostlight_actors::safety;
 use parking_lot::Mutex;
 use tokio::{
     io::AsyncReadExt as _,
@@ -90,7 +89,7 @@ impl StderrTail {
     /// The kept text, without what acts on a terminal.
     pub fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.lock().iter().copied().collect();
-        safety::sanitize(String::from_utf8_lossy(&bytes).trim()).into_owned()
+        ghostlight_safety::sanitize(String::from_utf8_lossy(&bytes).trim()).into_owned()
     }
 
     /// Its last line for a message: at most 300 characters, without secrets.
@@ -98,7 +97,10 @@ impl StderrTail {
         let text = self.text();
         let mut lines = text.lines().rev().map(str::trim);
         let line = lines.find(|line| !line.is_empty())?;
-        Some(safety::redact_text(&safety::sanitize_line(line, 300)).into_owned())
+        Some(
+            ghostlight_safety::redact_text(&ghostlight_safety::sanitize_line(line, 300))
+                .into_owned(),
+        )
     }
 }
 

@@ -1,10 +1,7 @@
 //! A question as its answerer sees it at a terminal: everything that takes effect is shown, no line
 //! can be taken for another, and long texts are folded until the person asks for them.
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Digest, Question, ToolCall},
-};
+use ghostlight_actors::vocabulary::{Digest, Question, ToolCall};
 use serde_json::Value;
 
 /// The columns of a line of text.
@@ -94,8 +91,8 @@ fn fields(schema: &Value) -> String {
 pub(super) fn revealed(question: &Question, call: &ToolCall) -> Question {
     let mut revealed = question.clone();
     let arguments = match call.arguments.value() {
-        Ok(arguments) => safety::visible_value(arguments),
-        Err(_) => Value::String(safety::visible(call.arguments.text()).into_owned()),
+        Ok(arguments) => ghostlight_safety::visible_value(arguments),
+        Err(_) => Value::String(ghostlight_safety::visible(call.arguments.text()).into_owned()),
     };
     revealed.call = Some(ToolCall::new(call.id.clone(), call.name.clone(), arguments));
     revealed
@@ -111,7 +108,7 @@ impl Writer {
     fn line(&mut self, depth: usize, text: &str) {
         let indent = "  ".repeat(depth);
         self.lines
-            .push(format!("{indent}{}", safety::printable(text)));
+            .push(format!("{indent}{}", ghostlight_safety::printable(text)));
     }
 
     /// The first line of the question, and the other lines with a mark that they belong to it.
@@ -125,7 +122,7 @@ impl Writer {
 
     fn call(&mut self, call: &ToolCall, digest: Option<Digest>) {
         let digest = digest.map_or_else(String::new, |digest| format!(", digest {digest}"));
-        let name = named(&safety::visible(&call.name), self.fold);
+        let name = named(&ghostlight_safety::visible(&call.name), self.fold);
         match call.arguments.value() {
             Ok(Value::Object(fields)) => {
                 let count = match fields.len() {
@@ -276,7 +273,7 @@ fn rows(text: &str) -> Vec<Row> {
 
 /// A name on one line, in quotation marks where it could be taken for something else.
 fn named(name: &str, fold: Fold) -> String {
-    let name = safety::printable(name)
+    let name = ghostlight_safety::printable(name)
         .replace('\n', "\\u{a}")
         .replace('\t', "\\u{9}");
     let count = name.chars().count();

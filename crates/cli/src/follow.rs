@@ -12,9 +12,9 @@ use std::{
 use ghostlight_actors::{
     actor::{EventStream, Run, System, SystemError},
     contract::{Clock as _, ItemBody, RunRow, RunStatus, SystemClock},
-    safety::redact_json,
     vocabulary::{Event, EventRecord, OperationId, Outcome, QuestionKind, RunId, SessionId},
 };
+use ghostlight_safety::redact_json;
 
 use super::{
     asking,

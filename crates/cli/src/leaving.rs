@@ -1,10 +1,8 @@
 //! Documents that leave this machine, without the secrets in them.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use ghostlight_actors::{
-    safety::{redact_definition, redact_json},
-    vocabulary::Digest,
-};
+use ghostlight_actors::vocabulary::Digest;
+use ghostlight_safety::{redact_definition, redact_json};
 use serde_json::{Map, Value};
 
 use super::arguments::Secrets;

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, fmt::Write as _};
 
-use ghostlight_actors::safety::{printable, redact_text, screened};
+use ghostlight_safety::{printable, redact_text, screened};
 
 /// The text with its lines and tabs, and with every other active or hidden character made visible.
 pub(super) fn plain(text: &str) -> Cow<'_, str> {

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use ghostlight_actors::{
     run::answers,
-    safety::unambiguous_json,
     vocabulary::{OperationId, Question, QuestionKind, RunId},
 };
+use ghostlight_safety::unambiguous_json;
 use serde_json::{Value, json};
 
 use super::{

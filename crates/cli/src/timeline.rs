@@ -7,12 +7,12 @@ use std::collections::HashSet;
 
 use ghostlight_actors::{
     definition::{DELEGATE_PREFIX, TRANSFER_PREFIX},
-    safety::{self, Redaction},
     vocabulary::{
         AnsweredBy, Arguments, ErrorKind, Event, EventRecord, RunId, RunResult, Spent, ToolCall,
         ToolResult, ToolStatus, Usage,
     },
 };
+use ghostlight_safety::Redaction;
 use serde_json::Value;
 
 use super::{
@@ -382,13 +382,13 @@ fn say_arguments(arguments: &Arguments) -> String {
                 .map(|(name, value)| format!("{name}: {value}"));
             fields.collect::<Vec<_>>().join(", ")
         }
-        _ => safety::redact_text(arguments.text()).into_owned(),
+        _ => ghostlight_safety::redact_text(arguments.text()).into_owned(),
     }
 }
 
 /// A value for people: a text without quotation marks, and without secrets.
 fn in_words(value: &Value) -> String {
-    match &safety::redact_json(value) {
+    match &ghostlight_safety::redact_json(value) {
         Value::String(text) => text.clone(),
         Value::Bool(true) => String::from("yes"),
         Value::Bool(false) => String::from("no"),

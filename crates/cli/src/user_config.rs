@@ -7,7 +7,7 @@ use std::{
 };
 
 use ghostlight::{config, files};
-use ghostlight_actors::safety::sole_reference;
+use ghostlight_safety::sole_reference;
 use serde::Deserialize;
 
 use super::{exit::Failure, keeping::variable};

@@ -5,7 +5,7 @@ use std::{
     fmt::Write as _,
 };
 
-use ghostlight_actors::{safety, vocabulary::Digest};
+use ghostlight_actors::vocabulary::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -171,8 +171,8 @@ impl Compared {
             }
             let _ = writeln!(text, "\n{what}: {} cells", flips.len());
             for flip in flips.iter().take(LISTED) {
-                let why = safety::printable_line(&flip.why, 160);
-                let sample = safety::printable_line(&flip.sample, 160);
+                let why = ghostlight_safety::printable_line(&flip.why, 160);
+                let sample = ghostlight_safety::printable_line(&flip.sample, 160);
                 let _ = write!(text, "  {sample}, repeat {}: {why}", flip.repeat);
                 let commands = [&flip.base, &flip.other].into_iter().flatten();
                 let commands: Vec<String> = commands.map(|c| format!("`{c}`")).collect();

@@ -8,7 +8,6 @@ use std::{
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::{RunRow, RunStatus},
-    safety,
     vocabulary::{
         AgentError, AnsweredBy, Arguments, Event, EventRecord, RunId, RunResult, Spent, StopReason,
         Timestamp, ToolStatus,
@@ -173,7 +172,7 @@ impl Recording {
 }
 
 fn redacted(arguments: &Arguments) -> Arguments {
-    safety::redact_arguments(arguments.text()).into()
+    ghostlight_safety::redact_arguments(arguments.text()).into()
 }
 
 /// Waits until a run has ended, is parked, asks somebody, or cannot go on by itself, and returns its row. A run whose model

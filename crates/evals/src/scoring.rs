@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use ghostlight_actors::{actor::SystemError, definition::TeamSpec, safety, vocabulary::Spent};
+use ghostlight_actors::{actor::SystemError, definition::TeamSpec, vocabulary::Spent};
 
 use crate::{
     cell::CellResult,
@@ -115,7 +115,7 @@ pub(crate) async fn score(
         };
         match score {
             Ok(mut score) => {
-                score.why = safety::redact_text(&score.why).into_owned();
+                score.why = ghostlight_safety::redact_text(&score.why).into_owned();
                 score.counts = !is_watched;
                 scores.insert(scoring.name().to_owned(), score);
             }
@@ -130,7 +130,7 @@ pub(crate) async fn score(
     if unreadable.is_empty() {
         return Ok(CellResult::Scored { scores });
     }
-    let why = safety::redact_text(&unreadable.join("; ")).into_owned();
+    let why = ghostlight_safety::redact_text(&unreadable.join("; ")).into_owned();
     Ok(CellResult::Unreadable {
         scores,
         why,

@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use ghostlight_actors::safety;
-
 use crate::cell::{Cell, CellResult};
 
 /// The longest reason that is shown, in characters.
@@ -56,7 +54,7 @@ fn describe(cell: &Cell) -> String {
         (_, Some(false)) => "failed",
         (_, None) => "no score counts",
     };
-    let sample = safety::printable_line(&cell.sample, REASON);
+    let sample = ghostlight_safety::printable_line(&cell.sample, REASON);
     let mut text = format!(
         "{sample} in {}, repeat {}: {what}",
         cell.variant, cell.repeat
@@ -66,7 +64,7 @@ fn describe(cell: &Cell) -> String {
     }
     text.push('\n');
     for (name, score) in cell.scores() {
-        let why = safety::printable_line(&score.why, REASON);
+        let why = ghostlight_safety::printable_line(&score.why, REASON);
         let watched = if score.counts {
             ""
         } else {
@@ -88,7 +86,7 @@ fn describe(cell: &Cell) -> String {
         | CellResult::AgentFailed { why }
         | CellResult::Infrastructure { why }
         | CellResult::NotRun { why } => {
-            let _ = writeln!(text, "  {}", safety::printable_line(why, REASON));
+            let _ = writeln!(text, "  {}", ghostlight_safety::printable_line(why, REASON));
         }
     }
     for run in &cell.runs {

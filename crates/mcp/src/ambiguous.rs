@@ -8,7 +8,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use ghostlight_actors::safety;
 use rmcp::model::{CustomRequest, CustomResult, ErrorCode, ErrorData, RequestId};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +36,7 @@ pub(crate) fn screened(message: &[u8]) -> Cow<'_, [u8]> {
     let Ok(text) = std::str::from_utf8(message) else {
         return message.into();
     };
-    let reason = match safety::unambiguous_json::<Value>(text) {
+    let reason = match ghostlight_safety::unambiguous_json::<Value>(text) {
         Err(error) if error.is_data() => error.to_string(),
         _ => return message.into(),
     };

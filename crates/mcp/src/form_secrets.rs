@@ -1,6 +1,5 @@
 //! Forms that ask for a secret, the options of their fields, and the links in what a form says.
 
-use ghostlight_actors::safety;
 use reqwest::Url;
 use serde_json::{Map, Value};
 
@@ -9,7 +8,7 @@ const NAME: usize = 300;
 /// The most options of a field.
 const OPTIONS: usize = 50;
 
-/// The words by which a field asks for a secret, as its name or in a text, beside those of [`safety::is_secret_key`].
+/// The words by which a field asks for a secret, as its name or in a text, beside those of [`ghostlight_safety::is_secret_key`].
 const SECRETS: [&str; 5] = ["passwort", "kennwort", "contraseña", "пароль", "密码"];
 /// Words for secrets of a few digits, so that a number can be one. In a text only `PIN` stands for the first.
 const CODES: [&str; 5] = ["pin", "passcode", "otp", "cvv", "cvc"];
@@ -88,7 +87,10 @@ pub(crate) fn secret_of(message: &str, schema: &Value) -> Option<String> {
             Takes::Option | Takes::Text => names_secret(name),
         };
         if is_marked || is_named || takes.is_asked_by(&title) || takes.is_asked_by(&description) {
-            return Some(format!("the field {}", safety::sanitize_line(name, NAME)));
+            return Some(format!(
+                "the field {}",
+                ghostlight_safety::sanitize_line(name, NAME)
+            ));
         }
         if !taken.contains(&takes) {
             taken.push(takes);
@@ -111,7 +113,10 @@ pub(crate) fn options(schema: &Value) -> Vec<(String, String)> {
             let option = one.get("const")?.as_str()?;
             is_plain(option).then_some(())?;
             let label = one.get("title").and_then(Value::as_str).unwrap_or(option);
-            Some((option.to_owned(), safety::sanitize_line(label, NAME)))
+            Some((
+                option.to_owned(),
+                ghostlight_safety::sanitize_line(label, NAME),
+            ))
         });
         return titled.collect();
     }
@@ -121,7 +126,7 @@ pub(crate) fn options(schema: &Value) -> Vec<(String, String)> {
         let option = option.as_str()?;
         is_plain(option).then_some(())?;
         let label = names.and_then(|names| names.get(place)?.as_str());
-        let label = safety::sanitize_line(label.unwrap_or(option), NAME);
+        let label = ghostlight_safety::sanitize_line(label.unwrap_or(option), NAME);
         Some((option.to_owned(), label))
     });
     plain.collect()
@@ -129,7 +134,7 @@ pub(crate) fn options(schema: &Value) -> Vec<(String, String)> {
 
 /// Whether an option can be shown to a person as it is.
 fn is_plain(option: &str) -> bool {
-    safety::sanitize_line(option, NAME) == option
+    ghostlight_safety::sanitize_line(option, NAME) == option
 }
 
 /// Marks the fields of the forms in a message, where only a part of their schema that the SDK does not read says that
@@ -170,7 +175,7 @@ fn mark_fields(fields: &mut Map<String, Value>) -> bool {
 /// The first address in a text that a browser must not open: of a scheme that runs code or reads files, or neither of
 /// https nor on this machine.
 pub(crate) fn unsafe_address(text: &str) -> Option<String> {
-    let text = safety::sanitize_line(text, usize::MAX);
+    let text = ghostlight_safety::sanitize_line(text, usize::MAX);
     let lower = text.to_ascii_lowercase();
     let mut rest = 0;
     while let Some(colon) = lower[rest..].find(':').map(|at| rest + at) {
@@ -200,7 +205,7 @@ pub(crate) fn unsafe_address(text: &str) -> Option<String> {
             _ => place != "//" && !is_web_address(address),
         };
         if is_unsafe {
-            return Some(safety::sanitize_line(address, NAME));
+            return Some(ghostlight_safety::sanitize_line(address, NAME));
         }
     }
     None
@@ -229,14 +234,16 @@ pub(crate) fn is_web_address(address: &str) -> bool {
     let Ok(url) = Url::parse(address) else {
         return false;
     };
-    let is_local = url.host_str().is_some_and(safety::is_loopback_host);
+    let is_local = url
+        .host_str()
+        .is_some_and(ghostlight_safety::is_loopback_host);
     let has_user = !url.username().is_empty() || url.password().is_some();
     !has_user && (url.scheme() == "https" || (url.scheme() == "http" && is_local))
 }
 
 /// Whether the name of a field has a word for secrets, however its words are joined.
 fn names_secret(name: &str) -> bool {
-    safety::is_secret_key(name) || names_code(name) || has_word(name, &SECRETS)
+    ghostlight_safety::is_secret_key(name) || names_code(name) || has_word(name, &SECRETS)
 }
 
 /// Whether the name of a field has a word for a secret of a few digits.
@@ -261,14 +268,15 @@ fn has_word(name: &str, known: &[&str]) -> bool {
 
 /// Whether a text speaks of a secret.
 fn mentions_secret(text: &str) -> bool {
-    let text = safety::sanitize_line(text, usize::MAX);
+    let text = ghostlight_safety::sanitize_line(text, usize::MAX);
     let words = words(&text);
     let is_secret = |(place, word): (usize, &&str)| {
         let lower = word.to_lowercase();
         // As in "token limit" and "token count".
-        let is_counted = |next: &&str| !safety::is_secret_key(&format!("{lower} {next}"));
+        let is_counted =
+            |next: &&str| !ghostlight_safety::is_secret_key(&format!("{lower} {next}"));
         let is_count = lower == "token" && words.get(place + 1).is_some_and(is_counted);
-        let is_name = safety::is_secret_key(word) && !USUAL.contains(&lower.as_str());
+        let is_name = ghostlight_safety::is_secret_key(word) && !USUAL.contains(&lower.as_str());
         (is_name && !is_count) || SECRETS.contains(&lower.as_str())
     };
     words.iter().enumerate().any(is_secret) || has_pair(&words, &PAIRS)
@@ -276,7 +284,7 @@ fn mentions_secret(text: &str) -> bool {
 
 /// Whether a text speaks of a secret of a few digits.
 fn mentions_code(text: &str) -> bool {
-    let text = safety::sanitize_line(text, usize::MAX);
+    let text = ghostlight_safety::sanitize_line(text, usize::MAX);
     let words = words(&text);
     let is_code = |word: &&str| match word.to_lowercase().as_str() {
         "pin" => *word == "PIN",

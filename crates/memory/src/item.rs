@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{OperationId, RunId, Timestamp},
-};
+use ghostlight_actors::vocabulary::{OperationId, RunId, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -351,7 +348,7 @@ pub(crate) fn boosted(factor: f64) -> f64 {
 pub fn clean(text: &str, characters: usize) -> String {
     // The text is cut before it is cleaned, since a model may send any length.
     let bounded: String = text.chars().take(characters.saturating_mul(2)).collect();
-    let clean = safety::sanitize(bounded.trim());
+    let clean = ghostlight_safety::sanitize(bounded.trim());
     let clean = clean.trim();
     match clean.char_indices().nth(characters) {
         None => clean.to_owned(),
@@ -365,7 +362,7 @@ pub fn clean(text: &str, characters: usize) -> String {
 /// The same on one line.
 pub(crate) fn clean_line(text: &str, characters: usize) -> String {
     let bounded: String = text.chars().take(characters.saturating_mul(4)).collect();
-    safety::sanitize_line(&bounded, characters)
+    ghostlight_safety::sanitize_line(&bounded, characters)
 }
 
 /// Tags in the form in which they are stored.

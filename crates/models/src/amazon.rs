@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use jiff::Timestamp;
 use reqwest::Url;
 use secrecy::SecretString;

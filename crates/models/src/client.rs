@@ -2,11 +2,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use ghostlight_actors::{
-    contract::ModelError,
-    safety::{is_loopback_host, is_secret_key},
-    vocabulary::ErrorKind,
-};
+use ghostlight_actors::{contract::ModelError, vocabulary::ErrorKind};
+use ghostlight_safety::{is_loopback_host, is_secret_key};
 use reqwest::Url;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use ghostlight_actors::{contract::BoxFuture, safety::seconds};
+use ghostlight_actors::{contract::BoxFuture, vocabulary::seconds};
 use schemars::JsonSchema;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};

@@ -9,7 +9,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use reqwest::Url;
 use ring::{rand::SystemRandom, signature};
 use serde::Deserialize;

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, fmt, path::PathBuf, str::FromStr};
 
 use ghostlight_actors::contract::Credential;
-use ghostlight_actors::safety::{Reference, TextPiece, references, revealed, sole_reference};
+use ghostlight_safety::{Reference, TextPiece, references, revealed, sole_reference};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};

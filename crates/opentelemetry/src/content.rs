@@ -1,9 +1,6 @@
 //! Contents, for those who opt in: without secrets, and bounded.
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Arguments, FinishReason, Message, Part, Role},
-};
+use ghostlight_actors::vocabulary::{Arguments, FinishReason, Message, Part, Role};
 use serde_json::{Value, json};
 
 use crate::words::word;
@@ -35,13 +32,13 @@ pub(crate) fn answer(text: &str) -> String {
 
 /// The arguments of a call.
 pub(crate) fn arguments(arguments: &Arguments) -> String {
-    bounded(&safety::redact_arguments(arguments.text()).to_string())
+    bounded(&ghostlight_safety::redact_arguments(arguments.text()).to_string())
 }
 
 /// A text of a person, a model or a tool.
 pub(crate) fn text(text: &str) -> String {
     // A secret that the bound would cut is no longer found, so the text is redacted first.
-    bounded(&safety::redact_text(text))
+    bounded(&ghostlight_safety::redact_text(text))
 }
 
 fn part(part: &Part) -> Option<Value> {
@@ -62,7 +59,7 @@ fn part(part: &Part) -> Option<Value> {
 }
 
 fn bounded(text: &str) -> String {
-    safety::cut(text, CHARACTERS).into_owned()
+    ghostlight_safety::cut(text, CHARACTERS).into_owned()
 }
 
 #[cfg(test)]

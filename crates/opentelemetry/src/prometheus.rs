@@ -5,11 +5,8 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_actors::{
-    actor::System,
-    contract::StoreError,
-    safety::{metric_head, metric_histogram, metric_line},
-};
+use ghostlight_actors::{actor::System, contract::StoreError};
+use ghostlight_safety::{metric_head, metric_histogram, metric_line};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::{
     error::OTelSdkResult,

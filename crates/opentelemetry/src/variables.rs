@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use ghostlight_actors::safety::percent_decoded;
+use ghostlight_safety::percent_decoded;
 use http::{HeaderName, HeaderValue, Uri};
 use opentelemetry::KeyValue;
 use opentelemetry_otlp::{

@@ -8,7 +8,7 @@ use std::{
     str::FromStr as _,
 };
 
-use ghostlight_actors::safety::percent_decoded;
+use ghostlight_safety::percent_decoded;
 use tokio_postgres::{Config, config::Host};
 
 use crate::fault;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
-use ghostlight_actors::safety::seconds;
+use ghostlight_actors::vocabulary::seconds;
 use serde::{Deserialize, Serialize};
 
 use crate::libpq;

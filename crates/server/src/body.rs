@@ -8,7 +8,7 @@ use axum::{
     http::{HeaderMap, StatusCode, header},
 };
 use bytes::BytesMut;
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;

@@ -11,10 +11,8 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_actors::{
-    actor::System,
-    safety::{metric_head, metric_histogram, metric_line},
-};
+use ghostlight_actors::actor::System;
+use ghostlight_safety::{metric_head, metric_histogram, metric_line};
 use parking_lot::Mutex;
 
 /// The upper bounds of the buckets for the duration of a request, in seconds.

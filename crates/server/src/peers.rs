@@ -11,9 +11,9 @@ use futures_util::{Stream, StreamExt as _, future::BoxFuture, stream::BoxStream}
 use ghostlight_actors::{
     actor::{Relay, System},
     contract::StoreError,
-    safety::{EventParser, ServerEvent},
     vocabulary::{EventRecord, JournalId},
 };
+use ghostlight_safety::{EventParser, ServerEvent};
 use tokio::{task::JoinSet, time};
 
 /// The shortest and the longest pause between two looks for the process that carries a tree.

@@ -7,8 +7,8 @@ use axum::{
 use ghostlight_actors::{
     actor::{AnswerError, SystemError},
     contract::StoreError,
-    safety::redact_text,
 };
+use ghostlight_safety::redact_text;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -3,7 +3,7 @@
 use std::{env, fmt};
 
 #[cfg(feature = "deliveries")]
-use ghostlight_actors::safety::{references, revealed};
+use ghostlight_safety::{references, revealed};
 
 /// How variables are looked up.
 #[derive(Clone, Copy)]

@@ -13,12 +13,12 @@ use ghostlight_actors::{
         Interceptor, ModelContext, ModelError, NextModel, NextTool, ToolContext, ToolError,
         ToolOutput,
     },
-    safety::{PersonalKind, personal_data},
     vocabulary::{
         Arguments, Delta, Digest, ErrorKind, Message, ModelRequest, ModelResponse, Part, Preview,
         Role, Transcript,
     },
 };
+use ghostlight_safety::{PersonalKind, personal_data};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! Personal data in a streamed text.
 
-use ghostlight_actors::safety::personal_data_from;
+use ghostlight_safety::personal_data_from;
 
 use super::Treatment;
 

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use ghostlight_actors::safety::percent_encoded;
+use ghostlight_safety::percent_encoded;
 use rusqlite::{Connection, OpenFlags, config::DbConfig};
 
 use super::{fault::Fault, owner::with_suffix, schema};

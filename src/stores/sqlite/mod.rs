@@ -35,8 +35,7 @@ use ghostlight_actors::{
         SessionFilter, SessionRow, State, StateSlot, StateValue, Store, StoreError, StoredLine,
         TreeLine,
     },
-    safety::seconds,
-    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp, seconds},
 };
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 
 use super::{END, StateGraph, Way};
 

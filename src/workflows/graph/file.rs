@@ -8,8 +8,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    safety::seconds,
-    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall},
+    vocabulary::{AgentError, ErrorKind, OperationError, Outcome, ToolCall, seconds},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

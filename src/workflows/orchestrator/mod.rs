@@ -10,9 +10,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 use ghostlight_actors::{
     definition::AgentSpec,
     run::{Behavior, RunContext},
-    safety::seconds,
     vocabulary::{
         AgentError, Effect, ErrorKind, OperationError, Outcome, StopReason, ToolCall, ToolSet,
+        seconds,
     },
 };
 use schemars::JsonSchema;

@@ -6,7 +6,6 @@ use futures_util::{
 };
 use ghostlight_actors::{
     run::{GoalEnd, GoalStatus, HookContext, RunContext},
-    safety,
     vocabulary::{AgentError, Message, StopReason, ToolCall, ToolResult, ToolStatus, Transcript},
 };
 use serde_json::json;
@@ -228,8 +227,8 @@ impl Tree<'_> {
         };
         let episodes = titled("What came of goals like it:", known.unwrap_or_default());
         // A model wrote the goals, perhaps after what a tool gave it.
-        let (place, text) = (goal.place(), safety::sanitize(&goal.text));
-        let place = safety::sanitize(&place);
+        let (place, text) = (goal.place(), ghostlight_safety::sanitize(&goal.text));
+        let place = ghostlight_safety::sanitize(&place);
         let prompt = self.settings.prompt.fill(&[
             ("goal", &text),
             ("place", &place),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ghostlight_actors::{run::RunContext, safety, vocabulary::AgentError};
+use ghostlight_actors::{run::RunContext, vocabulary::AgentError};
 
 use crate::policies::{Board, BoardEntries, BoardEntry};
 
@@ -27,7 +27,7 @@ fn rules() -> Board {
 
 /// The notes as a message for a model, each as one line; empty without any.
 pub(super) fn shown(notes: &Notes) -> String {
-    let line = |text: &str| safety::sanitize_line(text, MOST_CHARACTERS);
+    let line = |text: &str| ghostlight_safety::sanitize_line(text, MOST_CHARACTERS);
     let lines: Vec<String> = notes
         .iter()
         .map(|(key, note)| {

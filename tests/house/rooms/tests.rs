@@ -49,7 +49,7 @@ fn a_finding_names_file_line_arrow_and_what_is_allowed() {
         engine("definition::tree", "\nfn f() { crate::run::Scope::new() }"),
         [
             "definition/tree.rs:2: definition → run (run::Scope::new): definition may name \
-          contract, vocabulary, safety"
+          contract, vocabulary"
         ]
     );
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use ghostlight_safety::deciding;
 use serde_json::{Value, json};
 
 use super::{CallTool, answered::Answered, ask::Ask, asking::about, fitting::is_readable};
@@ -12,7 +13,6 @@ use crate::{
         RunContext, answers,
         decision::{Decision, PERSON, denied},
     },
-    safety::{self, deciding},
     vocabulary::{
         AgentError, AnsweredBy, ApprovalDecision, Approved, Arguments, ErrorKind, Question,
         ToolCall, ToolDefinition, ToolResult, ToolStatus, as_text,
@@ -182,7 +182,7 @@ impl RunContext {
                     None
                 }
                 Ok(CallVerdict::Supplied(value, by)) => {
-                    let text = safety::sanitize(&as_text(&value)).into_owned();
+                    let text = ghostlight_safety::sanitize(&as_text(&value)).into_owned();
                     let result = ToolResult::new(&call, ToolStatus::Success, text);
                     Some(decided(&rule, by, result))
                 }
@@ -311,7 +311,7 @@ impl RunContext {
                 result.text
             )));
         }
-        match safety::unambiguous_json(result.text.as_bytes()) {
+        match ghostlight_safety::unambiguous_json(result.text.as_bytes()) {
             Ok(answer) if answers(&question, &answer) => Ok(Decision::from(answer)),
             _ => Ok(Decision::denied(format!("{approver} gave no decision"))),
         }
@@ -353,10 +353,13 @@ fn read(
 fn question(rule: &ApprovalRule, call: &ToolCall, definition: &ToolDefinition) -> Question {
     let mut prompt = match &rule.prompt {
         Some(template) => fill_in(template, call, &rule.reveal),
-        None => format!("May {} be called?", safety::visible(&call.name)),
+        None => format!("May {} be called?", ghostlight_safety::visible(&call.name)),
     };
     if let Some(source) = &definition.source {
-        prompt = format!("{prompt} (a tool of {})", safety::visible(source));
+        prompt = format!(
+            "{prompt} (a tool of {})",
+            ghostlight_safety::visible(source)
+        );
     }
     about(Question::approval(prompt, call.clone()), call, &rule.reveal)
 }
@@ -377,7 +380,7 @@ fn fill_in(template: &str, call: &ToolCall, reveal: &[String]) -> String {
         match arguments.get(name) {
             Some(Value::String(text)) => filled.push_str(&in_prompt(text)),
             Some(value) => filled.push_str(&in_prompt(&value.to_string())),
-            None if name == "tool" => filled.push_str(&safety::visible(&call.name)),
+            None if name == "tool" => filled.push_str(&ghostlight_safety::visible(&call.name)),
             None if is_name(name) => filled.push_str("(not given)"),
             None => filled.push_str(&format!("{{{name}}}")),
         }

@@ -1,10 +1,10 @@
 //! Questions about calls, as they are shown and recorded.
 
+use ghostlight_safety::deciding;
 use serde_json::Value;
 
 use crate::{
     run::OperationContext,
-    safety::deciding,
     vocabulary::{Question, ToolCall},
 };
 

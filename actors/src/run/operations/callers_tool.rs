@@ -12,7 +12,6 @@ use super::{
 };
 use crate::{
     run::{RunContext, recorded_result::as_result},
-    safety,
     vocabulary::{
         AnsweredBy, Effect, ErrorKind, Question, QuestionKind, ToolCall, ToolDefinition,
         ToolResult, ToolStatus, as_text,
@@ -66,7 +65,7 @@ fn result_of(call: &ToolCall, answer: &Value, most: usize) -> ToolResult {
         Some(error) => (ToolStatus::Error, error.to_owned()),
         None => (ToolStatus::Success, as_text(answer)),
     };
-    let text = safety::sanitize(&text);
+    let text = ghostlight_safety::sanitize(&text);
     let (kept, cut) = match text.char_indices().nth(most) {
         Some((end, _)) => text.split_at(end),
         None => (&*text, ""),

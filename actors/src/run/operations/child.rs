@@ -8,7 +8,6 @@ use crate::{
         RunContext, Task, Wait, WaitFor,
         delegated::{Delegated, Spawned},
     },
-    safety,
     vocabulary::{
         AgentError, Budget, Digest, ErrorKind, Message, OperationError, ParentPolicy, RunId,
         RunStart, SessionId, canonical,
@@ -169,7 +168,7 @@ fn check_input(agent: &AgentSpec, task: &Message) -> Result<(), OperationError> 
         return Ok(());
     };
     let text = task.content();
-    let fault = match safety::unambiguous_json(&text) {
+    let fault = match ghostlight_safety::unambiguous_json(&text) {
         Err(fault) => Some(format!("it is no JSON ({fault})")),
         Ok(value) => super::fitting::misfit(schema, &value),
     };

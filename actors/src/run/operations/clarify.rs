@@ -6,7 +6,6 @@ use super::ask::Ask;
 use crate::{
     definition::CLARIFY,
     run::{RunContext, recorded_result::as_result},
-    safety,
     vocabulary::{
         AgentError, ErrorKind, Part, Question, ToolCall, ToolResult, ToolStatus, as_text,
     },
@@ -50,7 +49,7 @@ impl RunContext {
                      it is.",
                 ),
                 Ok(answer) => {
-                    let text = safety::sanitize(&as_text(&answer)).into_owned();
+                    let text = ghostlight_safety::sanitize(&as_text(&answer)).into_owned();
                     Ok(ToolResult::new(&call, ToolStatus::Success, text))
                 }
                 Err(failed) if failed.kind() == Some(&ErrorKind::Expired) => {
@@ -78,7 +77,7 @@ impl RunContext {
 
 fn question(call: &ToolCall) -> Option<Question> {
     let arguments = call.arguments.value().ok()?;
-    let text = safety::sanitize_line(arguments.get("question")?.as_str()?, SHOWN);
+    let text = ghostlight_safety::sanitize_line(arguments.get("question")?.as_str()?, SHOWN);
     if text.is_empty() {
         return None;
     }
@@ -86,8 +85,8 @@ fn question(call: &ToolCall) -> Option<Question> {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(options)) => {
             let options = options.iter().take(OPTIONS);
-            let options =
-                options.map(|option| Some(safety::sanitize_line(option.as_str()?, SHOWN)));
+            let options = options
+                .map(|option| Some(ghostlight_safety::sanitize_line(option.as_str()?, SHOWN)));
             options.collect::<Option<Vec<String>>>()?
         }
         Some(_) => return None,

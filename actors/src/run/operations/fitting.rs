@@ -11,7 +11,6 @@ use serde_json::Value;
 
 use crate::{
     contract::ToolHandle,
-    safety,
     vocabulary::{Arguments, ToolDefinition, legal_parameters},
 };
 
@@ -121,7 +120,7 @@ fn without_nulls(validator: &Validator, value: &Value) -> Option<Value> {
 }
 
 fn told(faults: &str) -> String {
-    safety::sanitize_line(faults, TOLD)
+    ghostlight_safety::sanitize_line(faults, TOLD)
 }
 
 /// Why a value does not fit a schema, in words that a model and a person may read.
@@ -137,12 +136,12 @@ pub(super) fn misfit(schema: &Value, value: &Value) -> Option<String> {
 /// The fault of a value. The value itself is left out if it stands under the name of a secret.
 pub(crate) fn schema_fault(fault: &ValidationError<'_>) -> String {
     let place = fault.instance_path().to_string();
-    let is_secret = place.split('/').any(safety::is_secret_key);
+    let is_secret = place.split('/').any(ghostlight_safety::is_secret_key);
     let fault = match is_secret {
         true => fault.masked().to_string(),
         false => fault.to_string(),
     };
-    safety::redact_text(&fault).into_owned()
+    ghostlight_safety::redact_text(&fault).into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 use super::{Decision, Scope};
 use crate::{
     run::RunContext,
-    safety,
     vocabulary::{AgentError, Digest, ToolCall, ToolDefinition, canonical, wildcard},
 };
 
@@ -126,13 +125,13 @@ pub fn covers(tool: &str, remember: &Value) -> Option<String> {
         text.is_some_and(|text| is_path(name, text) && normal(text).is_none())
     };
     if let Some((name, pattern)) = pattern.iter().find(never) {
-        let pattern = safety::sanitize_line(&pattern.to_string(), SHOWN);
+        let pattern = ghostlight_safety::sanitize_line(&pattern.to_string(), SHOWN);
         return Some(format!(
             "no call: the pattern {pattern} of {name} leads elsewhere by `..`"
         ));
     }
     let shown = |(name, pattern): (&String, &Value)| {
-        let pattern = safety::sanitize_line(&pattern.to_string(), SHOWN);
+        let pattern = ghostlight_safety::sanitize_line(&pattern.to_string(), SHOWN);
         format!("{name} fits {pattern}")
     };
     let shown: Vec<String> = pattern.iter().map(shown).collect();
@@ -168,7 +167,7 @@ fn like(pattern: &Map<String, Value>, arguments: &Value) -> bool {
 
 /// Whether an argument is compared as a path, or as a text with paths or addresses in it.
 fn is_path(argument: &str, pattern: &str) -> bool {
-    safety::is_path_key(argument) || pattern.contains(['/', '\\'])
+    ghostlight_safety::is_path_key(argument) || pattern.contains(['/', '\\'])
 }
 
 /// A path without `.` and doubled separators. `None` for a path that goes up, also in the

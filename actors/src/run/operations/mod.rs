@@ -35,7 +35,6 @@ pub use assignee::Assignee;
 
 pub use grants::covers;
 pub use message::{AgentMessage, Target};
-pub use model::CallModel;
 pub use plain::PlainOperation;
 pub use scoped_state::ScopedState;
 pub use state::{Shared, stored_scope};
@@ -47,12 +46,12 @@ pub use topic::{
     Overflow, Published, QueueCounts, Received, Subscriber, Subscription, Topic, TopicCounts,
 };
 
+pub(crate) use super::recorded_change::Updated;
 pub use super::{
     decision::Decision,
     delegated::{Delegated, Spawned},
     ledger::Allowance,
     loop_context::Answering,
-    recorded_change::Updated,
 };
 pub use crate::vocabulary::Scope;
 

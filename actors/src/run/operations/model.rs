@@ -15,7 +15,7 @@ use crate::{
 
 /// A model call.
 #[derive(Debug)]
-pub struct CallModel(pub ModelRequest);
+struct CallModel(ModelRequest);
 
 impl Operation for CallModel {
     type Output = ModelResponse;

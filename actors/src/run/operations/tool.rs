@@ -14,7 +14,6 @@ use crate::{
         OperationInput, Performing, Ports, RunContext, ToolEnd, ToolInvocation, ToolSlot, Wait,
         WaitFor, Write, journal::Durable, leg::Leg,
     },
-    safety,
     vocabulary::{
         AnsweredBy, Approved, Arguments, Begun, CallReport, Cause, Continued, Data, Digest, Effect,
         ErrorKind, InDoubt, OperationError, OperationId, Question, QuestionKind, Resource, Spent,
@@ -291,7 +290,7 @@ pub(crate) async fn call_or_reconcile(
 
 /// The result of a call that a dry run does not make.
 pub(super) fn would_call(call: &ToolCall) -> ToolResult {
-    let arguments = safety::redact_arguments(call.arguments.text());
+    let arguments = ghostlight_safety::redact_arguments(call.arguments.text());
     let text = format!(
         "Dry run: {} was not called. It would have been called with {arguments}. Go on as if it \
          had done what it does.",

@@ -16,6 +16,7 @@ use std::{
     task::{Context, Poll},
 };
 
+use ghostlight_safety::deciding;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -30,12 +31,9 @@ pub(crate) use self::{
     watch::Watch,
 };
 use super::{RunContext, decision::Decision};
-use crate::{
-    safety::{self, deciding},
-    vocabulary::{
-        AgentError, Arguments, Digest, Message, ModelRequest, ModelResponse, OperationError,
-        Outcome, Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript, as_text,
-    },
+use crate::vocabulary::{
+    AgentError, Arguments, Digest, Message, ModelRequest, ModelResponse, OperationError, Outcome,
+    Question, StopReason, ToolCall, ToolResult, ToolStatus, Transcript, as_text,
 };
 
 /// Watches over an agent: it may change requests to the model, hold back or answer tool calls,
@@ -333,7 +331,7 @@ impl BeforeTool {
             return Self::blocked(call, why);
         }
         if let Some(value) = decision.value {
-            return Self::done(call, safety::sanitize(&as_text(&value)));
+            return Self::done(call, ghostlight_safety::sanitize(&as_text(&value)));
         }
         let Some(edited) = decision.arguments else {
             return Self::Go;

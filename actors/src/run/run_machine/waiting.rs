@@ -1,5 +1,6 @@
 //! The waits of operations, and what comes from outside for them.
 
+use ghostlight_safety::sanitize_line;
 use serde_json::Value;
 
 use super::{
@@ -14,7 +15,6 @@ use crate::{
         operation::{Arrival, Begin, Finish, Wait},
         operations::schema_fault,
     },
-    safety::sanitize_line,
     vocabulary::{ErrorKind, OperationError, OperationId, Question, QuestionKind, Timestamp},
 };
 

@@ -1,7 +1,6 @@
 //! Requests and responses over HTTP, in either binding.
 
 use futures_util::StreamExt as _;
-use ghostlight_actors::safety;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
 use serde_json::{Value, json};
 
@@ -275,7 +274,8 @@ pub(super) fn result_of(mut answer: Value) -> Result<Value, ClientError> {
 
 /// A body of JSON. An agent's answer that names something twice is none, since readers differ in what it says.
 fn read(body: &[u8]) -> Result<Value, ClientError> {
-    safety::unambiguous_json(body).map_err(|error| ClientError::Malformed(error.to_string()))
+    ghostlight_safety::unambiguous_json(body)
+        .map_err(|error| ClientError::Malformed(error.to_string()))
 }
 
 /// The error in a response of either binding.
@@ -300,7 +300,7 @@ pub(super) fn refusal(answer: &Value) -> Option<ClientError> {
 
 /// An agent's text, shortened, without characters that control a terminal or mislead a model.
 pub(super) fn shown(text: &str) -> String {
-    safety::sanitize_line(text, SHOWN)
+    ghostlight_safety::sanitize_line(text, SHOWN)
 }
 
 /// An error with its causes, but without the address, which may contain a secret.

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use futures_util::{Stream, StreamExt as _};
-use ghostlight_actors::safety::{self, EventParser, ServerEvent};
+use ghostlight_safety::{EventParser, ServerEvent};
 use reqwest::Response;
 use serde_json::Value;
 use tonic::Streaming;
@@ -96,7 +96,7 @@ fn malformed(error: serde_json::Error) -> ClientError {
 }
 
 fn told(data: &str, binding: Binding) -> Result<StreamResponse, ClientError> {
-    let value = safety::unambiguous_json(data).map_err(malformed)?;
+    let value = ghostlight_safety::unambiguous_json(data).map_err(malformed)?;
     let value = match binding {
         Binding::JsonRpc => result_of(value)?,
         _ => match refusal(&value) {

@@ -48,7 +48,7 @@ pub(super) use entry;
 pub(super) mod map {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use ghostlight_actors::safety::printable_line;
+    use ghostlight_safety::printable_line;
     use serde::{
         Deserialize, Deserializer, Serialize, Serializer,
         ser::{Error as _, SerializeMap as _},

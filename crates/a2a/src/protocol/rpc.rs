@@ -1,6 +1,6 @@
 //! The JSON-RPC binding: methods and requests.
 
-use ghostlight_actors::safety::{cut, unambiguous_json};
+use ghostlight_safety::{cut, unambiguous_json};
 use serde_json::{Map, Value};
 
 use super::{ErrorCode, ProtocolError};

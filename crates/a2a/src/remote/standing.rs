@@ -1,9 +1,6 @@
 //! The state of a remote agent's task, as far as the member needs it.
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Data, DataSource},
-};
+use ghostlight_actors::vocabulary::{Data, DataSource};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -96,7 +93,7 @@ impl Standing {
                 }
             }
         }
-        let mut text = safety::sanitize(&texts.join("\n\n")).into_owned();
+        let mut text = ghostlight_safety::sanitize(&texts.join("\n\n")).into_owned();
         let mut left_out = Vec::new();
         if text.len() > MAX_TEXT {
             let end = text.floor_char_boundary(MAX_TEXT);
@@ -125,7 +122,7 @@ fn file_of(part: &Part) -> Option<Data> {
     let name = part
         .filename
         .as_deref()
-        .map(|name| safety::sanitize_line(name, 200));
+        .map(|name| ghostlight_safety::sanitize_line(name, 200));
     Some(Data {
         media_type,
         name,

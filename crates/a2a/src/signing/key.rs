@@ -1,7 +1,7 @@
 //! Public keys whose signatures are trusted.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
 use rustls::pki_types::{SubjectPublicKeyInfoDer, pem::PemObject as _};
 use serde_json::{Map, Value};

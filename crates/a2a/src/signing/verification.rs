@@ -1,7 +1,7 @@
 //! The check of a card's signatures.
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ghostlight_actors::safety::{cut, unambiguous_json};
+use ghostlight_safety::{cut, unambiguous_json};
 use serde_json::{Map, Value};
 
 use super::{

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::safety;
 use ghostlight_child_process::{ChildProcess, Program, StderrTail};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -30,7 +29,7 @@ pub(super) enum Failure {
     #[error("{0}")]
     Lost(String),
     /// The agent answered with an error.
-    #[error("{}", safety::sanitize_line(&.0.message, 2_000))]
+    #[error("{}", ghostlight_safety::sanitize_line(&.0.message, 2_000))]
     Refused(RpcError),
 }
 

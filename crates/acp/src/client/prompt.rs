@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, future::pending, pin::Pin, time::Duration};
 
-use ghostlight_actors::safety;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -86,7 +85,7 @@ impl Message {
     }
 
     fn into_text(self) -> String {
-        let mut text = safety::sanitize(&self.text).into_owned();
+        let mut text = ghostlight_safety::sanitize(&self.text).into_owned();
         if self.left_out > 0 {
             text.push_str(&format!("\n\n[{} bytes were left out]", self.left_out));
         }
@@ -237,7 +236,7 @@ impl UnderWay {
                             match told.map(|told| told.update) {
                                 Ok(Update::AgentMessageChunk(chunk)) => {
                                     if let ContentBlock::Text { text } = &chunk.content {
-                                        shows(&safety::sanitize(text));
+                                        shows(&ghostlight_safety::sanitize(text));
                                     }
                                     self.message.push(chunk);
                                 }
@@ -330,7 +329,7 @@ fn decide(wanted: &PermissionRequest, answers: &Answers) -> Result<PermissionOut
     }
     let mut options: Vec<(String, String)> = Vec::new();
     for option in wanted.options.iter().take(MAX_OPTIONS) {
-        let label = safety::sanitize_line(&option.name, MAX_LABEL);
+        let label = ghostlight_safety::sanitize_line(&option.name, MAX_LABEL);
         // People tell options by their labels.
         if !label.is_empty() && options.iter().all(|(_, known)| *known != label) {
             options.push((option.option_id.clone(), label));
@@ -348,6 +347,6 @@ fn decide(wanted: &PermissionRequest, answers: &Answers) -> Result<PermissionOut
 }
 
 fn cut(text: &str, most: usize) -> String {
-    let text = safety::sanitize(text);
-    safety::cut(&text, most).into_owned()
+    let text = ghostlight_safety::sanitize(text);
+    ghostlight_safety::cut(&text, most).into_owned()
 }

@@ -8,9 +8,9 @@ use ghostlight_actors::{
         BoxFuture, Credential, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput,
         Toolset,
     },
-    safety::is_secret_key,
     vocabulary::{Arguments, Continuation, Effect, Question, ToolCall, ToolDefinition},
 };
+use ghostlight_safety::is_secret_key;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};

@@ -5,10 +5,10 @@ use std::{collections::HashMap, sync::Arc};
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use ghostlight_actors::{
     actor::{EventStream, Run},
-    safety::redact_text,
     session::{LoggedTurn, SessionLog},
     vocabulary::{OperationId, RunId, RunResult, Spent, StopReason as Stopped},
 };
+use ghostlight_safety::redact_text;
 use serde::Deserialize as _;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};

@@ -13,9 +13,9 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, System, SystemError},
-    safety::redact_text,
     vocabulary::{OperationId, RunId},
 };
+use ghostlight_safety::redact_text;
 use parking_lot::Mutex;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -325,7 +325,7 @@ fn result(value: impl Serialize) -> Result<Value, RpcError> {
 }
 
 fn not_open(session: &str) -> RpcError {
-    let session = ghostlight_actors::safety::sanitize_line(session, 100);
+    let session = ghostlight_safety::sanitize_line(session, 100);
     let reason =
         format!("session {session:?} is not open here: begin it with session/new or session/load");
     RpcError::new(RpcError::NOT_FOUND, reason)

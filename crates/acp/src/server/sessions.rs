@@ -9,9 +9,9 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use ghostlight_actors::{
     actor::{Session, SessionQuery},
     contract::{Entropy as _, SessionRow, SystemEntropy},
-    safety::redact_text,
     vocabulary::{SessionId, Timestamp},
 };
+use ghostlight_safety::redact_text;
 use serde_json::{Value, json};
 
 use super::{CANCELLED, Client, MAX_SESSIONS, Open, failed, is_absolute, not_open, result};

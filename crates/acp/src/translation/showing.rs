@@ -1,9 +1,6 @@
 //! Tool calls and plans, as people see them.
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{CallReport, ToolCall as Call, ToolResult, ToolStatus},
-};
+use ghostlight_actors::vocabulary::{CallReport, ToolCall as Call, ToolResult, ToolStatus};
 use serde_json::Value;
 
 use crate::protocol::{PlanEntry, ToolCall, ToolCallContent, ToolCallStatus, ToolKind, Update};
@@ -30,7 +27,10 @@ pub(super) fn call(id: String, by: Option<&str>, call: &Call) -> ToolCall {
 pub(super) fn task(id: String, agent: &str) -> ToolCall {
     ToolCall {
         tool_call_id: id,
-        title: Some(safety::sanitize_line(&format!("asks {agent}"), TITLE)),
+        title: Some(ghostlight_safety::sanitize_line(
+            &format!("asks {agent}"),
+            TITLE,
+        )),
         kind: Some(ToolKind::Other),
         status: Some(ToolCallStatus::InProgress),
         ..ToolCall::default()
@@ -52,7 +52,7 @@ pub(super) fn title(by: Option<&str>, tool: &str, arguments: Option<&str>) -> St
     let by = by.map(|agent| format!("{agent}: ")).unwrap_or_default();
     let arguments = arguments.filter(|text| !matches!(text.trim(), "" | "{}"));
     let arguments = arguments.unwrap_or_default();
-    safety::sanitize_line(&format!("{by}{tool} {arguments}"), TITLE)
+    ghostlight_safety::sanitize_line(&format!("{by}{tool} {arguments}"), TITLE)
 }
 
 /// The kind of a tool, where it is one of the built-in tools.

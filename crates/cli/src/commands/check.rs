@@ -291,7 +291,7 @@ fn of_team(team: &TeamSpec) -> Vec<String> {
 }
 
 fn setting(what: &str, name: &str, settings: &Value) -> String {
-    let shown = ghostlight_actors::safety::redact_json(settings);
+    let shown = ghostlight_safety::redact_json(settings);
     match settings.as_object().is_none_or(serde_json::Map::is_empty) {
         true => format!("{what} {name}"),
         false => format!("{what} {name} {shown}"),

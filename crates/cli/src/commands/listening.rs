@@ -16,9 +16,8 @@ use ghostlight::{
         Scope, ServedSpec, Server, Visibility, page,
     },
 };
-use ghostlight_actors::{
-    actor::System, definition::TeamSpec, run::Registry, safety::is_loopback_host,
-};
+use ghostlight_actors::{actor::System, definition::TeamSpec, run::Registry};
+use ghostlight_safety::is_loopback_host;
 use rustls::{
     ServerConfig,
     crypto::ring,

@@ -1,6 +1,7 @@
 //! `ghostlight steer`.
 
-use ghostlight_actors::{contract::RunRow, safety::unambiguous_json};
+use ghostlight_actors::contract::RunRow;
+use ghostlight_safety::unambiguous_json;
 use serde_json::Value;
 
 use crate::{

@@ -5,7 +5,7 @@
 
 use std::sync::LazyLock;
 
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 use ghostlight_structured_output::{Reading, RepairKind, read_all};
 use regex::Regex;
 use serde::{Deserialize, Serialize};

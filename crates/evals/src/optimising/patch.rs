@@ -74,7 +74,7 @@ impl Patch {
             let _ = writeln!(text, "{}:", change.text);
             for (mark, lines) in [('-', &change.from), ('+', &change.to)] {
                 for line in lines.trim_end().lines() {
-                    let line = ghostlight_actors::safety::printable(line);
+                    let line = ghostlight_safety::printable(line);
                     let _ = writeln!(text, "  {mark} {line}");
                 }
             }

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ghostlight_actors::{
     actor::{System, SystemError},
     run::{Registry, Team},
-    safety::cut,
     vocabulary::Digest,
 };
+use ghostlight_safety::cut;
 use serde_json::{Value, json};
 
 use super::{Optimiser, proposing, texts::Candidate};

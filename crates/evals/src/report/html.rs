@@ -2,7 +2,6 @@
 
 use std::{borrow::Cow, collections::BTreeMap, fmt::Write as _};
 
-use ghostlight_actors::safety;
 use serde::Serialize;
 
 use super::{ComparisonReport, Report, judging, text};
@@ -80,7 +79,7 @@ pub(super) fn write(report: &Report) -> String {
 /// A text as it stands in an element or an attribute, without characters that act on what surrounds them.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for c in safety::printable(text).chars() {
+    for c in ghostlight_safety::printable(text).chars() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -113,7 +112,7 @@ fn gate(page: &mut String, report: &Report) {
     if !gate.faults.is_empty() {
         page.push_str("<ul>");
         for fault in &gate.faults {
-            let fault = safety::printable_line(fault, 4 * REASON);
+            let fault = ghostlight_safety::printable_line(fault, 4 * REASON);
             let _ = write!(page, "<li>{}</li>", escaped(&fault));
         }
         page.push_str("</ul>\n");
@@ -326,7 +325,7 @@ fn data<'a>(report: &'a Report, scorers: &[&str]) -> Data<'a> {
     }
     let names: Vec<&String> = statuses.keys().collect();
     let cells = report.cells.iter().map(|cell| Row {
-        sample: safety::printable(&cell.sample),
+        sample: ghostlight_safety::printable(&cell.sample),
         variant: variants
             .iter()
             .position(|name| *name == cell.variant)
@@ -337,7 +336,7 @@ fn data<'a>(report: &'a Report, scorers: &[&str]) -> Data<'a> {
             .position(|name| **name == status(cell))
             .unwrap_or(0),
         scores: scorers.iter().map(|name| cell.value(name)).collect(),
-        why: safety::printable_line(&cell.why(), REASON),
+        why: ghostlight_safety::printable_line(&cell.why(), REASON),
         calls: cell.spent.model_calls,
         tokens: cell.spent.usage.total_tokens(),
         ms: cell.latency_ms,
@@ -355,7 +354,7 @@ fn data<'a>(report: &'a Report, scorers: &[&str]) -> Data<'a> {
             .collect(),
         variants: variants
             .iter()
-            .map(|name| safety::printable(name))
+            .map(|name| ghostlight_safety::printable(name))
             .collect(),
     }
 }
@@ -467,7 +466,7 @@ mod tests {
             .unwrap();
         let (data, _) = after.split_once("</script>").unwrap();
         let data: Value = serde_json::from_str(data).unwrap();
-        assert_eq!(data["variants"][0], *safety::printable(HOSTILE));
+        assert_eq!(data["variants"][0], *ghostlight_safety::printable(HOSTILE));
         assert_eq!(data["statuses"][0]["label"], "failed");
         assert_eq!(data["cells"][0]["scores"], json!([0.0]));
         assert_eq!(

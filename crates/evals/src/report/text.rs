@@ -2,8 +2,6 @@
 
 use std::fmt::Write as _;
 
-use ghostlight_actors::safety;
-
 use super::{ComparisonReport, Report, VariantReport, judging};
 use crate::statistics::Mean;
 
@@ -273,8 +271,8 @@ fn worst(report: &Report, bullet: &str, quoted: Quoted<'_>) -> String {
         .collect();
     let mut text = String::new();
     for cell in failed.iter().take(LISTED) {
-        let why = quoted(&safety::printable_line(&cell.why(), REASON));
-        let sample = quoted(&safety::printable_line(&cell.sample, REASON));
+        let why = quoted(&ghostlight_safety::printable_line(&cell.why(), REASON));
+        let sample = quoted(&ghostlight_safety::printable_line(&cell.sample, REASON));
         let _ = write!(
             text,
             "{bullet}{sample} in {}, repeat {}: {why}",
@@ -299,7 +297,7 @@ fn gate(report: &Report, quoted: Quoted<'_>) -> String {
             let faults: Vec<String> = gate
                 .faults
                 .iter()
-                .map(|fault| quoted(&safety::printable_line(fault, 4 * REASON)))
+                .map(|fault| quoted(&ghostlight_safety::printable_line(fault, 4 * REASON)))
                 .collect();
             format!("gate: does not pass: {}\n", faults.join("; "))
         }

@@ -1,6 +1,6 @@
 //! The comparison of an answer with the expected one.
 
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 use regex::Regex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -2,8 +2,9 @@
 
 use std::{path::Path, path::PathBuf, time::Duration};
 
-use ghostlight_actors::safety::{cut, seconds};
+use ghostlight_actors::vocabulary::seconds;
 use ghostlight_child_process::{ChildProcess, Program, StderrTail};
+use ghostlight_safety::cut;
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

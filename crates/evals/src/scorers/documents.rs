@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use ghostlight_actors::{safety::cut, vocabulary::AnsweredBy};
+use ghostlight_actors::vocabulary::AnsweredBy;
 use ghostlight_retrieval::citations::{DEFAULT_SUPPORT, Support, check};
+use ghostlight_safety::cut;
 use ghostlight_structured_output::read;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

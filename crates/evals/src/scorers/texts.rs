@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::safety::seconds;
+use ghostlight_actors::vocabulary::seconds;
 use ghostlight_structured_output::read;
 use regex::Regex;
 use schemars::JsonSchema;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use ghostlight_actors::{
     actor::{SystemError, recording},
     contract::{RunFilter, RunRow, StoreHandle},
-    safety::redact_text,
     vocabulary::{Entry, Message, Part, RunEnd, RunId},
 };
+use ghostlight_safety::redact_text;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,9 +3,9 @@
 use ghostlight_actors::{
     actor::{System, SystemError},
     contract::{RunStatus, StoreHandle},
-    safety::redact_json,
     vocabulary::RunId,
 };
+use ghostlight_safety::redact_json;
 use serde_json::Value;
 
 use super::{Form, Trajectory, TrajectoryFault, Verdict};

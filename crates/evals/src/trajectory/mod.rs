@@ -9,10 +9,8 @@ mod rows;
 
 use std::sync::Arc;
 
-use ghostlight_actors::{
-    safety::{redact_definition, redact_json, redact_text},
-    vocabulary::{Message, RunId, SessionId, Timestamp, ToolDefinition, Usage},
-};
+use ghostlight_actors::vocabulary::{Message, RunId, SessionId, Timestamp, ToolDefinition, Usage};
+use ghostlight_safety::{redact_definition, redact_json, redact_text};
 use serde_json::Value;
 
 pub use self::{

@@ -2,7 +2,6 @@
 
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolOutput},
-    safety,
     vocabulary::{Arguments, Effect, Message, Part, ToolDefinition},
 };
 use rmcp::{
@@ -274,12 +273,12 @@ pub(super) async fn peer(connection: &Connection) -> Result<Peer<RoleClient>, To
 }
 
 pub(super) fn line(said: &str) -> String {
-    safety::sanitize_line(said, DESCRIPTION)
+    ghostlight_safety::sanitize_line(said, DESCRIPTION)
 }
 
 fn message(said: PromptMessage) -> Result<Message, ToolError> {
     let output = content::output(CallToolResult::success(vec![said.content]))?;
-    let text = safety::sanitize(&output.text).into_owned();
+    let text = ghostlight_safety::sanitize(&output.text).into_owned();
     let mut message = match said.role {
         PromptRole::Assistant => Message::assistant(text),
         _ => Message::user(text),

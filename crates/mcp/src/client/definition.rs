@@ -1,9 +1,6 @@
 //! A server's description of a tool, made safe for the model.
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Approval, Effect, ToolDefinition},
-};
+use ghostlight_actors::vocabulary::{Approval, Effect, ToolDefinition};
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::Value;
 
@@ -59,7 +56,7 @@ fn name(given: &str) -> Result<String, String> {
 
 fn description(tool: &Tool) -> String {
     let said = tool.description.as_deref().or(tool.title.as_deref());
-    let mut text: String = safety::sanitize(said.unwrap_or_default())
+    let mut text: String = ghostlight_safety::sanitize(said.unwrap_or_default())
         .chars()
         .take(DESCRIPTION)
         .collect();
@@ -76,7 +73,7 @@ fn description(tool: &Tool) -> String {
 /// A schema with sanitised texts. Its keys stay: they are the names of arguments.
 fn clean(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(safety::sanitize(&text).into_owned()),
+        Value::String(text) => Value::String(ghostlight_safety::sanitize(&text).into_owned()),
         Value::Array(items) => Value::Array(items.into_iter().map(clean).collect()),
         Value::Object(fields) => {
             let fields = fields.into_iter().map(|(name, value)| (name, clean(value)));
@@ -112,7 +109,7 @@ fn question(server: &str, settings: &ServerSpec, before: &Tool, now: &Tool) -> S
     let said = |tool: &Tool| {
         let text = tool.description.as_deref().unwrap_or_default();
         // Braces would be read as arguments of the call.
-        safety::sanitize_line(text, SHOWN).replace(['{', '}'], "|")
+        ghostlight_safety::sanitize_line(text, SHOWN).replace(['{', '}'], "|")
     };
     let (was, is) = (said(before), said(now));
     let change = match was == is {
@@ -129,7 +126,7 @@ fn question(server: &str, settings: &ServerSpec, before: &Tool, now: &Tool) -> S
     format!(
         "The MCP server {server} changed what it says of its tool {}. {change}\nCall it? (It is \
          accepted for good when its entry is taken out of {}. The digest of what it says now is {}.)",
-        safety::sanitize_line(&before.name, NAME),
+        ghostlight_safety::sanitize_line(&before.name, NAME),
         file.unwrap_or_default(),
         digest(now),
     )

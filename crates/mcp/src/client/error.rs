@@ -145,9 +145,6 @@ ghostlight_actors::parts_of_system_error!(ServerSpecError, ConnectError, Authori
 
 impl From<AuthError> for AuthorizationError {
     fn from(error: AuthError) -> Self {
-        Self::Protocol(ghostlight_actors::safety::sanitize_line(
-            &error.to_string(),
-            500,
-        ))
+        Self::Protocol(ghostlight_safety::sanitize_line(&error.to_string(), 500))
     }
 }

@@ -1,6 +1,6 @@
 //! Why a server gave no result, in its own words.
 
-use ghostlight_actors::{contract::ToolError, safety};
+use ghostlight_actors::contract::ToolError;
 use rmcp::{
     service::{ClientInitializeError, ServiceError},
     transport::DynamicTransportError,
@@ -17,11 +17,11 @@ const WORDS: usize = 2_000;
 pub(super) fn failed(error: ServiceError) -> ToolError {
     match &error {
         ServiceError::McpError(error) if ambiguous::is_answer(error) => {
-            let reason = safety::sanitize_line(&error.message, WORDS);
+            let reason = ghostlight_safety::sanitize_line(&error.message, WORDS);
             ToolError::in_doubt(format!("the server's answer is ambiguous: {reason}"))
         }
         ServiceError::McpError(error) => {
-            let said = safety::sanitize_line(&error.message, WORDS);
+            let said = ghostlight_safety::sanitize_line(&error.message, WORDS);
             ToolError::new(format!("The server refuses the call: {said}"))
         }
         ServiceError::Cancelled { .. } => {
@@ -57,7 +57,7 @@ pub(super) fn is_lost(error: &ServiceError) -> bool {
 /// The fault, for a message about the server.
 pub(super) fn reason(error: &ServiceError) -> String {
     match error {
-        ServiceError::McpError(error) => safety::sanitize_line(&error.message, WORDS),
+        ServiceError::McpError(error) => ghostlight_safety::sanitize_line(&error.message, WORDS),
         ServiceError::TransportSend(sent) => match over_http(sent) {
             Some(error) => told(error),
             None => error.to_string(),
@@ -70,7 +70,9 @@ pub(super) fn reason(error: &ServiceError) -> String {
 /// Why a connection was not begun.
 pub(super) fn not_begun(error: &ClientInitializeError) -> String {
     match error {
-        ClientInitializeError::JsonRpcError(error) => safety::sanitize_line(&error.message, WORDS),
+        ClientInitializeError::JsonRpcError(error) => {
+            ghostlight_safety::sanitize_line(&error.message, WORDS)
+        }
         ClientInitializeError::TransportError { error: sent, .. } => match over_http(sent) {
             Some(error) => told(error),
             None => error.to_string(),
@@ -118,7 +120,7 @@ fn told(error: &WireError) -> String {
             "it does not know the session, not even after a new one was begun".to_owned()
         }
         WireError::ReinitializationFailed(error) => {
-            let said = safety::sanitize_line(&error.message, WORDS);
+            let said = ghostlight_safety::sanitize_line(&error.message, WORDS);
             format!("it lost the session, and does not begin another: {said}")
         }
         WireError::AuthRequired(_) | WireError::InsufficientScope(_) => {
@@ -127,12 +129,12 @@ fn told(error: &WireError) -> String {
         WireError::UnexpectedContentType(kind) => match kind {
             Some(kind) => format!(
                 "it answers with content of the type {:?}",
-                safety::sanitize_line(kind, 100)
+                ghostlight_safety::sanitize_line(kind, 100)
             ),
             None => "it answers with content that has no type".to_owned(),
         },
         WireError::Client(error) => chain(error),
-        other => safety::sanitize_line(&other.to_string(), WORDS),
+        other => ghostlight_safety::sanitize_line(&other.to_string(), WORDS),
     }
 }
 
@@ -148,5 +150,5 @@ fn chain(error: &reqwest::Error) -> String {
         told = format!("{told}: {error}");
         cause = error.source();
     }
-    safety::sanitize_line(&told, WORDS)
+    ghostlight_safety::sanitize_line(&told, WORDS)
 }

@@ -1,6 +1,6 @@
 //! A server's question for a person as a question of the engine, and the answer in the server's form.
 
-use ghostlight_actors::{safety, vocabulary::Question};
+use ghostlight_actors::vocabulary::Question;
 use rmcp::model::{ElicitRequestParams, ElicitResult, ElicitationAction};
 use serde_json::{Map, Value};
 
@@ -33,7 +33,7 @@ pub(super) fn refused(asked: &ElicitRequestParams) -> Option<String> {
             None
         }
         ElicitRequestParams::UrlElicitationParams { url, .. } => {
-            (!is_web_address(url)).then(|| safety::sanitize_line(url, FIELD))
+            (!is_web_address(url)).then(|| ghostlight_safety::sanitize_line(url, FIELD))
         }
         _ => None,
     };
@@ -62,7 +62,7 @@ pub(super) fn question(server: &str, asked: &ElicitRequestParams, fault: Option<
             ..
         } => (begin(message), serde_json::to_value(requested_schema)),
         ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-            let url = safety::printable_line(url, ADDRESS);
+            let url = ghostlight_safety::printable_line(url, ADDRESS);
             return Question::confirmation(format!(
                 "{}\nOpen this address in a browser, if you trust it, and say yes once you are done there: {url}",
                 begin(message)
@@ -133,7 +133,7 @@ pub(super) fn result(
         Value::String(text) if text == DECLINE => return declined(),
         value => match (only, value) {
             (Some(one), value) => Map::from_iter([(one.name.to_owned(), value.clone())]),
-            (None, Value::String(text)) => match safety::unambiguous_json(text) {
+            (None, Value::String(text)) => match ghostlight_safety::unambiguous_json(text) {
                 Ok(Value::Object(given)) => given,
                 Ok(Value::Bool(false)) => return declined(),
                 Err(error) if error.is_data() => return Err(error.to_string()),
@@ -296,7 +296,7 @@ impl<'a> Field<'a> {
 
 /// A server's text on one line, sanitised for a person.
 fn text(said: &str, most: usize) -> String {
-    safety::sanitize_line(said, most)
+    ghostlight_safety::sanitize_line(said, most)
 }
 
 #[cfg(test)]

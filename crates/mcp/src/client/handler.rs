@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Weak};
 
-use ghostlight_actors::safety;
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
@@ -93,7 +92,7 @@ impl ClientHandler for Handler {
             let share = told.total.filter(|total| *total > 0.0);
             let share = share.map(|total| (told.progress / total).clamp(0.0, 1.0));
             let message = told.message.unwrap_or_default();
-            show(share, safety::sanitize_line(&message, MESSAGE));
+            show(share, ghostlight_safety::sanitize_line(&message, MESSAGE));
         }
     }
 

@@ -8,7 +8,6 @@ use std::{
     future::{self, Future},
 };
 
-use ghostlight_actors::safety;
 use rmcp::{
     RoleClient,
     model::{
@@ -412,7 +411,7 @@ fn name(member: &Value, needs: &[&str]) -> String {
     let named = ["name", "uri"].iter().chain(needs);
     let mut named = named.filter_map(|key| member.get(*key)?.as_str());
     match named.next() {
-        Some(name) => safety::sanitize_line(name, NAME),
+        Some(name) => ghostlight_safety::sanitize_line(name, NAME),
         None => "one without a name".to_owned(),
     }
 }
@@ -439,7 +438,7 @@ fn block(value: Value) -> Value {
         (Some("text"), Some(said)) => return text(said.to_string()),
         _ => {}
     }
-    let kind = safety::sanitize_line(kind.unwrap_or("unknown"), NAME);
+    let kind = ghostlight_safety::sanitize_line(kind.unwrap_or("unknown"), NAME);
     let needs = ["type", "data", "mimeType", "resource", "uri", "name"];
     repaired(value, &needs, reads::<ContentBlock>).unwrap_or_else(|| {
         text(format!(

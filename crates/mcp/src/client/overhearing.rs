@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use ghostlight_actors::safety;
 use serde_json::Value;
 use tokio::{
     io::{AsyncRead, ReadBuf},
@@ -43,7 +42,7 @@ pub(super) struct Overheard {
 impl Overheard {
     /// The words of the error.
     pub(super) fn words(&self) -> String {
-        safety::sanitize_line(&self.text, WORDS)
+        ghostlight_safety::sanitize_line(&self.text, WORDS)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ghostlight_actors::safety::{TextPiece, references, revealed};
+use ghostlight_safety::{TextPiece, references, revealed};
 
 use super::error::ServerSpecError;
 

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use ghostlight_actors::{
     contract::Credential,
-    safety::{is_secret_key, seconds},
-    vocabulary::Effect,
+    vocabulary::{Effect, seconds},
 };
+use ghostlight_safety::is_secret_key;
 use serde::Deserialize;
 
 use super::{

@@ -9,7 +9,6 @@ use std::fmt::Write as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ghostlight_actors::{
     contract::{Credential, Tool, ToolContext, ToolError, ToolOutput},
-    safety,
     vocabulary::{Arguments, Effect, ToolDefinition},
 };
 use rmcp::{
@@ -60,7 +59,10 @@ impl McpToolset {
         let skills = listed(self.connection(), &peer).await?.into_iter();
         let skills = skills.map(|skill| SkillInfo {
             name: line(skill.name()),
-            description: safety::sanitize_line(&skill.frontmatter.description, DESCRIPTION),
+            description: ghostlight_safety::sanitize_line(
+                &skill.frontmatter.description,
+                DESCRIPTION,
+            ),
             uri: line(&skill.uri),
         });
         Ok(skills.collect())
@@ -119,7 +121,7 @@ impl Loaded {
         };
         let text = file(peer, &skill, &skill.uri).await?;
         let shown = serde_json::to_value(&skill.frontmatter)?;
-        let front = safety::front_matter(&text).and_then(|(front, _)| values(front));
+        let front = ghostlight_safety::front_matter(&text).and_then(|(front, _)| values(front));
         if !front.is_some_and(|front| same(&front, &shown)) {
             return Err(ToolError::new(
                 "The skill's SKILL.md does not begin as the server's list says: the skill is not used.",
@@ -146,7 +148,7 @@ impl Loaded {
 
     /// The instructions, and what else there is.
     fn told(&self) -> String {
-        let mut told = safety::front_matter(&self.text)
+        let mut told = ghostlight_safety::front_matter(&self.text)
             .map_or_else(String::new, |(_, body)| body.trim().into());
         let tools = match self.skill.frontmatter.extra.get("allowed-tools") {
             Some(Value::String(tools)) => tools.clone(),
@@ -333,7 +335,9 @@ impl Tool for SkillTool {
                 shown
             }
         };
-        Ok(ToolOutput::text(safety::sanitize(&told).into_owned()))
+        Ok(ToolOutput::text(
+            ghostlight_safety::sanitize(&told).into_owned(),
+        ))
     }
 }
 
@@ -344,7 +348,7 @@ mod tests {
     #[test]
     fn front_matter_is_the_same_however_its_numbers_and_keys_are_written() {
         let text = "---\r\nname: a\r\ndescription: >\r\n  b\r\n  c\r\nversion: 1.0\r\nmetadata: { on: yes, x: [1] }\r\n---\r\n---\r\nbody";
-        let (front, body) = safety::front_matter(text).unwrap_or_default();
+        let (front, body) = ghostlight_safety::front_matter(text).unwrap_or_default();
         assert_eq!(body, "---\r\nbody");
         let read = values(front).unwrap_or_default();
         let shown = json!({
@@ -370,7 +374,7 @@ mod tests {
             "name: a\n---\n",
             "\n---\na: b\n---\n",
         ] {
-            assert!(safety::front_matter(text).is_none(), "{text:?}");
+            assert!(ghostlight_safety::front_matter(text).is_none(), "{text:?}");
         }
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: [*c,*c,*c,*c,*c,*c]\n";
         for yaml in [bomb, &"[".repeat(100_000), "a: 1\na: 2", "a: ["] {

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::{
-    contract::{ToolContext, ToolError, ToolOutput},
-    safety,
-};
+use ghostlight_actors::contract::{ToolContext, ToolError, ToolOutput};
 use rmcp::{
     Peer, RoleClient,
     model::{CancelTaskParams, GetTaskParams, TaskPayload, UpdateTaskParams},
@@ -74,7 +71,7 @@ impl Task<'_> {
             };
             let looked = looked.map_err(failed)?.task;
             if let Some(message) = &looked.task.status_message {
-                cx.progress(None, safety::sanitize_line(message, MESSAGE));
+                cx.progress(None, ghostlight_safety::sanitize_line(message, MESSAGE));
             }
             match looked.payload {
                 TaskPayload::Completed { result } => {

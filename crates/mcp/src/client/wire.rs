@@ -6,7 +6,6 @@
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use futures_util::StreamExt as _;
-use ghostlight_actors::safety;
 use reqwest::{
     Client, Response, StatusCode,
     header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE},
@@ -284,7 +283,7 @@ fn answers(status: StatusCode, said: &str) -> String {
 
 /// The words of a body, bounded and sanitised.
 fn words(body: &[u8]) -> String {
-    safety::sanitize_line(&String::from_utf8_lossy(body), WORDS)
+    ghostlight_safety::sanitize_line(&String::from_utf8_lossy(body), WORDS)
 }
 
 /// At most this many bytes of a body, and whether they are all.

@@ -1,6 +1,6 @@
 //! The addresses of resources, percent-encoded by RFC 3986.
 
-use ghostlight_actors::safety::{percent_decoded, percent_encoded as encoded};
+use ghostlight_safety::{percent_decoded, percent_encoded as encoded};
 
 /// The prefix of the addresses of sessions and artifacts.
 const SESSIONS: &str = "ghostlight://sessions/";

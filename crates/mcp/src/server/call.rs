@@ -8,10 +8,10 @@ use std::{
 use ghostlight_actors::{
     actor::{EventStream, Run, SystemError},
     contract::{Entropy as _, SystemEntropy},
-    safety::{redact_text, sanitize_line},
     session::Turn,
     vocabulary::{ArtifactInfo, Changed, Event, Outcome, Preview, RunId, Scope, SessionId},
 };
+use ghostlight_safety::{redact_text, sanitize_line};
 use rmcp::{
     ErrorData, RoleServer,
     model::{

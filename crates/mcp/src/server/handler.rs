@@ -10,9 +10,9 @@ use std::{
 
 use ghostlight_actors::{
     actor::{Run, Session, System},
-    safety::redact_text,
     session::Turn,
 };
+use ghostlight_safety::redact_text;
 use parking_lot::Mutex;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,

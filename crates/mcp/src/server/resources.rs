@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use ghostlight_actors::{
     actor::{SessionQuery, System, SystemError},
-    safety,
     vocabulary::{ArtifactInfo, Scope, SessionId},
 };
 use rmcp::{
@@ -150,7 +149,10 @@ impl Resources<'_> {
                 let turns = turns.map_err(|error| internal(&error))?;
                 Ok(Document {
                     media_type: "application/json".to_owned(),
-                    content: safety::redact_json(&turns).to_string().into_bytes().into(),
+                    content: ghostlight_safety::redact_json(&turns)
+                        .to_string()
+                        .into_bytes()
+                        .into(),
                 })
             }
             Address::Artifact { team, key, name } => {
@@ -269,5 +271,8 @@ fn contents(uri: &str, media_type: &str, content: &[u8]) -> ResourceContents {
 
 /// A failure in words without secrets.
 pub(super) fn internal(error: &dyn std::fmt::Display) -> ErrorData {
-    ErrorData::internal_error(safety::redact_text(&error.to_string()).into_owned(), None)
+    ErrorData::internal_error(
+        ghostlight_safety::redact_text(&error.to_string()).into_owned(),
+        None,
+    )
 }

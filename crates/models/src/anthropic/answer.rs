@@ -1,11 +1,9 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use ghostlight_actors::{
-    safety::ServerEvent,
-    vocabulary::{
-        Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
-    },
+use ghostlight_actors::vocabulary::{
+    Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Role, Transcript, Usage,
 };
+use ghostlight_safety::ServerEvent;
 use serde_json::{Value, json};
 
 use super::{

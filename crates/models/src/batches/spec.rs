@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::safety::seconds;
+use ghostlight_actors::vocabulary::seconds;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,13 +2,11 @@
 
 use std::sync::Arc;
 
-use ghostlight_actors::{
-    safety::ServerEvent,
-    vocabulary::{
-        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart,
-        Reasoning, Role, ToolCall, Transcript, Usage,
-    },
+use ghostlight_actors::vocabulary::{
+    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, ProviderPart, Reasoning,
+    Role, ToolCall, Transcript, Usage,
 };
+use ghostlight_safety::ServerEvent;
 use serde_json::{Value, json};
 
 use super::message::OWN;

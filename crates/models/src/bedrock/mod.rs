@@ -7,9 +7,9 @@ mod settings;
 
 use ghostlight_actors::{
     contract::{Model, ModelContext, ModelError},
-    safety::percent_encoded,
     vocabulary::{ModelRequest, ModelResponse},
 };
+use ghostlight_safety::percent_encoded;
 
 pub use self::settings::BedrockSpec;
 use self::{answer::Answer, request::Body};

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ghostlight_actors::{safety::seconds, vocabulary::Prices};
+use ghostlight_actors::vocabulary::{Prices, seconds};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use ghostlight_actors::safety::{EventParser, ServerEvent};
+use ghostlight_safety::{EventParser, ServerEvent};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};

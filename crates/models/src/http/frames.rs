@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use ghostlight_actors::safety::ServerEvent;
+use ghostlight_safety::ServerEvent;
 use serde_json::{Value, json};
 
 use super::Failure;

@@ -2,7 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use ghostlight_actors::safety::{is_secret_key, seconds};
+use ghostlight_actors::vocabulary::seconds;
+use ghostlight_safety::is_secret_key;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Signatures of requests, by Amazon's Signature Version 4.
 
-use ghostlight_actors::safety::percent_encoded;
+use ghostlight_safety::percent_encoded;
 use http::{HeaderValue, header::AUTHORIZATION};
 use jiff::Timestamp;
 use ring::{digest, hmac};

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use ghostlight_actors::safety::{EventParser, ServerEvent};
+use ghostlight_safety::{EventParser, ServerEvent};
 use serde_json::Value;
 
 use crate::http::{Failure, JsonReader, read_json};

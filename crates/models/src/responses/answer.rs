@@ -1,12 +1,10 @@
 //! Puts an answer together, whole or from the events of a stream.
 
-use ghostlight_actors::{
-    safety::ServerEvent,
-    vocabulary::{
-        Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
-        Transcript, Usage,
-    },
+use ghostlight_actors::vocabulary::{
+    Data, DataSource, Delta, FinishReason, Message, ModelResponse, Part, Reasoning, ToolCall,
+    Transcript, Usage,
 };
+use ghostlight_safety::ServerEvent;
 use serde_json::{Map, Value, json};
 
 use super::kept;

@@ -10,7 +10,7 @@ mod markdown;
 
 use std::{fmt, ops::Range, sync::Arc};
 
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 use serde::{Deserialize, Serialize};
 
 use self::cutting::{Cutting, Level};

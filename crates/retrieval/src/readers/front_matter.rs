@@ -1,7 +1,5 @@
 //! The properties that a Markdown document states before its text.
 
-use ghostlight_actors::safety;
-
 use super::Metadata;
 
 /// The most properties of a document, the most values of one, and the most characters of a name or value.
@@ -11,7 +9,7 @@ const MOST: (usize, usize, usize) = (64, 32, 200);
 /// with lists as `[a, b]` or as lines `- a`. What is nested deeper, or is none of this, is passed over.
 pub(super) fn metadata(text: &str) -> Metadata {
     let mut found = Metadata::new();
-    let Some((head, _)) = safety::front_matter(text) else {
+    let Some((head, _)) = ghostlight_safety::front_matter(text) else {
         return found;
     };
     let mut name = String::new();

@@ -14,9 +14,9 @@ use ghostlight_a2a::protocol::{
 };
 use ghostlight_actors::{
     definition::{AgentSpec, Reach, TeamSpec},
-    safety::percent_encoded,
     vocabulary::Digest,
 };
+use ghostlight_safety::percent_encoded;
 use serde_json::{Value, json};
 
 use super::tasks::Agent;

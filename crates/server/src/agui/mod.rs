@@ -20,10 +20,10 @@ use futures_util::stream::{self, Stream};
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::RunStatus,
-    safety::redact_json,
     session::Turn,
     vocabulary::{Event as Recorded, EventRecord, QuestionKind, RunId, Scope as State, SessionId},
 };
+use ghostlight_safety::redact_json;
 use serde_json::{Map, Value};
 
 use self::{

@@ -1,8 +1,9 @@
 //! The descriptions of teams, and the page that lists them.
 
 use axum::{Extension, Json, extract::State, http::HeaderMap};
-use ghostlight_actors::{definition::TeamSpec, safety::percent_encoded};
+use ghostlight_actors::definition::TeamSpec;
 use ghostlight_anp::{Description, descriptions};
+use ghostlight_safety::percent_encoded;
 use serde_json::Value;
 
 use crate::{

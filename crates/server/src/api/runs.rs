@@ -8,9 +8,9 @@ use ghostlight_actors::{
     contract::{RunFilter, RunRow, RunStatus},
     definition::TeamSpec,
     run::{Recorded, operations::Allowance},
-    safety::{redact_definition, redact_text},
     vocabulary::{Begun, Entry, JournalId, OperationId, Outcome, RunId, SessionId},
 };
+use ghostlight_safety::{redact_definition, redact_text};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -12,7 +12,6 @@ use base64::{
 use ghostlight_actors::{
     actor::{Session, SessionQuery},
     contract::SessionRow,
-    safety,
     session::LoggedTurn,
     vocabulary::{ArtifactInfo, Data, DataSource, Message, Scope},
 };
@@ -157,7 +156,7 @@ async fn list(asked: Asked, Query(query): Query<ListQuery>) -> Result<Json<Page>
             session: SessionName::of(&one.session, &asked.caller),
             owner: one.owner,
             turns: one.turns,
-            title: safety::redact_text(&one.title).into_owned(),
+            title: ghostlight_safety::redact_text(&one.title).into_owned(),
             open: one.open.map(|run| run.to_string()),
             updated_at: one.updated_at.0,
         });

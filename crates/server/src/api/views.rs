@@ -6,7 +6,6 @@ use axum::{
 };
 use ghostlight_actors::{
     contract::RunRow,
-    safety,
     vocabulary::{OperationId, Question, RunId, SessionId},
 };
 use schemars::JsonSchema;
@@ -23,7 +22,7 @@ pub(crate) struct Shown<T>(pub(crate) T);
 impl<T: Serialize> IntoResponse for Shown<T> {
     fn into_response(self) -> Response {
         match serde_json::to_value(self.0) {
-            Ok(value) => Json(safety::redact_json(&value)).into_response(),
+            Ok(value) => Json(ghostlight_safety::redact_json(&value)).into_response(),
             Err(error) => Problem::internal(&error).into_response(),
         }
     }
@@ -91,7 +90,7 @@ impl RunView {
             agent: row.agent.clone(),
             path: row.path.clone(),
             status: row.status.as_str(),
-            title: safety::redact_text(&row.title).into_owned(),
+            title: ghostlight_safety::redact_text(&row.title).into_owned(),
             started_at: row.started_at.0,
             updated_at: row.updated_at.0,
             wake_at: row.wake_at.map(|at| at.0),

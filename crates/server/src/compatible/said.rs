@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ghostlight_actors::{
-    safety::sanitize,
-    vocabulary::{Data, DataSource, Part, ToolDefinition, check_link, legal_parameters},
+use ghostlight_actors::vocabulary::{
+    Data, DataSource, Part, ToolDefinition, check_link, legal_parameters,
 };
+use ghostlight_safety::sanitize;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -205,7 +205,7 @@ impl Content {
                 kind,
                 "tool_use" | "tool_result" | "thinking" | "redacted_thinking"
             );
-            let kind = || ghostlight_actors::safety::sanitize_line(kind, 40);
+            let kind = || ghostlight_safety::sanitize_line(kind, 40);
             (!is_call).then(|| part(value).map_err(|problem| (kind(), Box::new(problem))))
         });
         told.collect()

@@ -5,7 +5,7 @@
 use std::io;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED, ED25519, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents,
     UnparsedPublicKey,

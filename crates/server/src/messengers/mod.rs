@@ -19,10 +19,10 @@ use axum::{
 use ghostlight_actors::{
     actor::SystemError,
     contract::StoreError,
-    safety::unambiguous_json,
     session::Turn,
     vocabulary::{Digest, QuestionKind, RunId, SessionId},
 };
+use ghostlight_safety::unambiguous_json;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

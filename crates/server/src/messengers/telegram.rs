@@ -1,7 +1,7 @@
 //! Telegram's form: its updates come in, and calls of its Bot API go out.
 
 use axum::http::HeaderMap;
-use ghostlight_actors::safety::unambiguous_json;
+use ghostlight_safety::unambiguous_json;
 use ring::hmac;
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use ghostlight_actors::safety::{seconds, sole_reference};
+use ghostlight_actors::vocabulary::seconds;
+use ghostlight_safety::sole_reference;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

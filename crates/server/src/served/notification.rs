@@ -1,6 +1,6 @@
 //! Notifications: what becomes of a team's runs, posted to other programs.
 
-use ghostlight_actors::safety::sole_reference;
+use ghostlight_safety::sole_reference;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

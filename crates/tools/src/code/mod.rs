@@ -18,9 +18,9 @@ use std::{path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 use ghostlight_actors::{
     definition::{AgentSpec, TRANSFER_PREFIX},
     run::{Behavior, RunContext},
-    safety::seconds,
     vocabulary::{
         AgentError, Effect, ErrorKind, Outcome, StopReason, ToolCall, ToolResult, ToolStatus,
+        seconds,
     },
 };
 use serde::Deserialize;

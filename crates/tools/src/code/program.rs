@@ -2,10 +2,8 @@
 
 use std::{process::ExitStatus, sync::Arc, time::Duration};
 
-use ghostlight_actors::{
-    safety::unambiguous_json,
-    vocabulary::{ToolDefinition, ToolSet, ToolStatus},
-};
+use ghostlight_actors::vocabulary::{ToolDefinition, ToolSet, ToolStatus};
+use ghostlight_safety::unambiguous_json;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -4,7 +4,7 @@
 //! either version refuse such a document as a whole, and do not resolve its references. So a document stays JSON here:
 //! a fault in one operation leaves out only that operation.
 
-use ghostlight_actors::safety::percent_decoded;
+use ghostlight_safety::percent_decoded;
 use serde_json::{Map, Value};
 
 use super::OpenApiError;
@@ -55,9 +55,9 @@ impl Document {
             (Some(known), _) if known.starts_with("3.0") => true,
             (Some(known), _) if known.starts_with("3.") => false,
             (Some(other), _) | (None, Some(other)) => {
-                return Err(OpenApiError::Version(
-                    ghostlight_actors::safety::sanitize_line(other, 40),
-                ));
+                return Err(OpenApiError::Version(ghostlight_safety::sanitize_line(
+                    other, 40,
+                )));
             }
             (None, None) => return Err(OpenApiError::NoDocument),
         };
@@ -142,6 +142,6 @@ fn yaml(text: &str) -> Result<Value, OpenApiError> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| {
         let told = error.render_with_formatter(&serde_saphyr::UserMessageFormatter);
         let first = told.lines().next().unwrap_or_default();
-        OpenApiError::Syntax(ghostlight_actors::safety::sanitize_line(first, 300))
+        OpenApiError::Syntax(ghostlight_safety::sanitize_line(first, 300))
     })
 }

@@ -228,7 +228,7 @@ fn tools(
                 operation,
             })),
             Err(why) => {
-                let path = ghostlight_actors::safety::sanitize_line(place.path, 200);
+                let path = ghostlight_safety::sanitize_line(place.path, 200);
                 tracing::warn!(%path, method = place.method, why, "an operation is left out");
             }
         }

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use ghostlight_actors::{
-    safety,
-    vocabulary::{Approval, Effect, ToolDefinition},
-};
+use ghostlight_actors::vocabulary::{Approval, Effect, ToolDefinition};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
 
@@ -356,7 +353,7 @@ impl<'d> Found<'d> {
 /// Puts the parameter's description before its schema's.
 fn describe(schema: &mut Value, said: Option<&str>) {
     if let (Some(schema), Some(said)) = (schema.as_object_mut(), said) {
-        let said = safety::sanitize(bounded(said.trim(), 1_200)).into_owned();
+        let said = ghostlight_safety::sanitize(bounded(said.trim(), 1_200)).into_owned();
         if !said.is_empty() {
             schema.insert("description".to_owned(), said.into());
         }
@@ -378,11 +375,11 @@ fn description(place: Place<'_>) -> String {
     if place.operation.get("deprecated") == Some(&Value::Bool(true)) {
         told.insert_str(0, "Deprecated. ");
     }
-    let told: String = safety::sanitize(told.trim())
+    let told: String = ghostlight_safety::sanitize(told.trim())
         .chars()
         .take(DESCRIPTION)
         .collect();
-    let path = safety::sanitize_line(place.path, 200);
+    let path = ghostlight_safety::sanitize_line(place.path, 200);
     format!("{told}\n{} {path}", place.method.to_ascii_uppercase())
         .trim()
         .to_owned()

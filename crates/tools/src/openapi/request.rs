@@ -1,6 +1,6 @@
 //! The request that a call's arguments give.
 
-pub(super) use ghostlight_actors::safety::percent_encoded as encoded;
+pub(super) use ghostlight_safety::percent_encoded as encoded;
 use reqwest::{
     Url,
     header::{ACCEPT, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue},

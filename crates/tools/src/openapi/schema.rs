@@ -9,7 +9,6 @@ use std::{
     collections::HashMap,
 };
 
-use ghostlight_actors::safety;
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, text_of};
@@ -220,7 +219,7 @@ impl<'d> Schemas<'d> {
     fn description(&self, fields: &Map<String, Value>, room: &mut Room) -> Option<String> {
         let said = fields.get("description").or_else(|| fields.get("title"));
         let said = said.and_then(Value::as_str).filter(|_| room.text > 0)?;
-        let said: String = safety::sanitize(bounded(said.trim(), 4 * ONE_TEXT))
+        let said: String = ghostlight_safety::sanitize(bounded(said.trim(), 4 * ONE_TEXT))
             .chars()
             .take(ONE_TEXT.min(room.text))
             .collect();
@@ -304,7 +303,7 @@ fn shallow(target: &Value, reference: &str) -> Value {
         made.insert("type".to_owned(), kind);
     }
     let name = reference.rsplit('/').next().unwrap_or_default();
-    let name = safety::sanitize_line(name, 80);
+    let name = ghostlight_safety::sanitize_line(name, 80);
     made.insert("description".to_owned(), format!("A {name}.").into());
     Value::Object(made)
 }

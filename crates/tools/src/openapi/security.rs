@@ -123,8 +123,7 @@ impl Demand {
             .collect();
         Self {
             satisfied: Vec::new(),
-            missing: (!is_open)
-                .then(|| ghostlight_actors::safety::sanitize_line(&names.join(", "), 200)),
+            missing: (!is_open).then(|| ghostlight_safety::sanitize_line(&names.join(", "), 200)),
         }
     }
 

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use ghostlight_actors::{
-    safety::seconds,
-    vocabulary::{Effect, ToolFilter},
-};
+use ghostlight_actors::vocabulary::{Effect, ToolFilter, seconds};
 use reqwest::{Url, header::HeaderName};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;

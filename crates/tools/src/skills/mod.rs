@@ -10,9 +10,9 @@ use std::{fmt::Write as _, path::PathBuf, sync::Arc};
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
-    safety::{self, cut},
     vocabulary::{Effect, ToolDefinition},
 };
+use ghostlight_safety::cut;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -124,7 +124,7 @@ impl Skill {
 
     /// Reads a `SKILL.md`.
     fn parse(text: &str) -> Result<Self, String> {
-        let Some((front, body)) = safety::front_matter(text) else {
+        let Some((front, body)) = ghostlight_safety::front_matter(text) else {
             return Err(
                 match text.trim_start_matches('\u{feff}').starts_with("---") {
                     true => "the front matter has no end, which is a line `---`".to_owned(),

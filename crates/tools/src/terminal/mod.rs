@@ -22,8 +22,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
-    safety::seconds,
-    vocabulary::{Approval, Effect, ToolDefinition},
+    vocabulary::{Approval, Effect, ToolDefinition, seconds},
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -20,8 +20,7 @@ use std::{
 
 use ghostlight_actors::{
     contract::{ToolContext, ToolError, ToolHandle, ToolOutput, Toolset},
-    safety::seconds,
-    vocabulary::{Effect, ToolDefinition},
+    vocabulary::{Effect, ToolDefinition, seconds},
 };
 use ghostlight_retrieval::html::{Detail, WebPage};
 use parking_lot::Mutex;

@@ -7,8 +7,8 @@ use ghostlight_actors::{
     actor::{Session, System},
     definition::TeamSpec,
     run::Registry,
-    safety::redact_text,
 };
+use ghostlight_safety::redact_text;
 
 use crate::{commands::effect, exit::Failure, plain_text};
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use ghostlight::{environment, models::http_client};
-use ghostlight_actors::safety::cut;
+use ghostlight_safety::cut;
 use serde::Deserialize;
 use serde_json::{Value, json};
 

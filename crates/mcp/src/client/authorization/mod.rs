@@ -298,8 +298,8 @@ impl Authorization {
         match is_trusted {
             true => Ok(()),
             false => Err(AuthorizationError::Issuer {
-                named: ghostlight_actors::safety::sanitize_line(named, 300),
-                endpoint: ghostlight_actors::safety::sanitize_line(&metadata.token_endpoint, 300),
+                named: ghostlight_safety::sanitize_line(named, 300),
+                endpoint: ghostlight_safety::sanitize_line(&metadata.token_endpoint, 300),
             }),
         }
     }
@@ -468,7 +468,7 @@ fn refusal(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let value = |wanted: &str| {
         let found = url.query_pairs().find(|(name, _)| name == wanted);
-        found.map(|(_, value)| ghostlight_actors::safety::sanitize_line(&value, 300))
+        found.map(|(_, value)| ghostlight_safety::sanitize_line(&value, 300))
     };
     let error = value("error")?;
     Some(match value("error_description") {

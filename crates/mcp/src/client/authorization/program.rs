@@ -15,7 +15,7 @@ use base64::{
     Engine as _,
     engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD},
 };
-use ghostlight_actors::safety::{is_loopback_host, sanitize_line, unambiguous_json};
+use ghostlight_safety::{is_loopback_host, sanitize_line, unambiguous_json};
 use reqwest::{
     Client, Url,
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE},

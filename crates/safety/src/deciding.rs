@@ -14,9 +14,9 @@ use super::{
 
 /// Arguments as they are shown to the person who decides.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Shown {
+pub struct Shown {
     /// The arguments, with escapes for what cannot be seen and tokens for secrets.
-    pub(crate) arguments: Value,
+    pub arguments: Value,
     hidden: Vec<Hidden>,
 }
 
@@ -31,7 +31,7 @@ struct Hidden {
 
 /// The arguments as they are shown to the person who decides. Under the names in `reveal` nothing is taken for a
 /// secret, unless its own name is a secret's.
-pub(crate) fn show(arguments: &Value, reveal: &[String]) -> Shown {
+pub fn show(arguments: &Value, reveal: &[String]) -> Shown {
     let mut showing = Showing::default();
     let arguments = match arguments {
         Value::Object(fields) => {
@@ -65,14 +65,14 @@ pub fn visible_value(value: &Value) -> Value {
 }
 
 /// A text for the person who decides. What is left out cannot be put back.
-pub(crate) fn show_text(text: &str) -> String {
+pub fn show_text(text: &str) -> String {
     Showing::default().text("", text)
 }
 
 impl Shown {
     /// The arguments that the person means by these, which may be edited: everything as written, with the hidden part
     /// wherever its token was kept in place.
-    pub(crate) fn meant(&self, edited: &Value) -> Value {
+    pub fn meant(&self, edited: &Value) -> Value {
         if self.hidden.is_empty() {
             return edited.clone();
         }

@@ -245,7 +245,7 @@ fn in_json(places: &mut Vec<Range<usize>>, text: &str) {
     }
 }
 
-/// What stands between a name and its object or list.
+/// The text between a name and its object or list.
 const NAME_ENDS: [&str; 4] = ["\": ", "\":", ": ", "="];
 
 fn is_name(c: char) -> bool {

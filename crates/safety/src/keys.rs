@@ -185,7 +185,7 @@ fn is_one_of(name: &str, list: &[&str]) -> bool {
 }
 
 /// Whether a value with this name is a path in a file system.
-pub(crate) fn is_path_key(name: &str) -> bool {
+pub fn is_path_key(name: &str) -> bool {
     words(name)
         .iter()
         .any(|word| PATH_WORDS.contains(&word.as_str()))

@@ -2,17 +2,29 @@
 //!
 //! - [`redact`] removes secrets and paths from logs, traces and audits.
 //! - [`visible`] shows a text to the person who decides about it: nothing is taken out, and each character
-//!   that cannot be seen is an escape. [`printable`] is for whatever else a terminal shows.
+//!   that cannot be seen is an escape. [`printable`] is for whatever else a terminal shows, and [`deciding`] shows whole
+//!   calls and takes the person's edits back.
 //! - [`sanitize`] is for models: it takes out of what comes in (results of tools, answers of people) what
 //!   could pass itself off as something else: terminal codes, hidden characters, the marks of chat
 //!   templates, forged roles.
+//! - [`personal_data`] finds data about people.
+//! - Forms that several packages read have their one reader here: `${NAME}` ([`references()`]), percent-encoding
+//!   ([`percent_decoded`]), event streams ([`EventParser`]), front matter ([`front_matter()`]), and JSON in which no name stands
+//!   twice ([`unambiguous_json`]).
 //!
-//! All are pure functions of their input, and never fail. Redacting and sanitising change nothing the
-//! second time.
+//! ```
+//! use ghostlight_safety::{redact_text, sanitize, visible};
 //!
-//! Architecture invariant: nothing here knows a run, an actor or a contract.
+//! let logged = redact_text("the key is sk-proj-4f9Q2mZx8LrT6vWc1BnHdKpYs3uEaGjR");
+//! assert_eq!(logged, "the key is [redacted]");
+//! assert_eq!(visible("pay\u{202e}100"), "pay\\u{202e}100");
+//! assert_eq!(sanitize("fine \u{1b}[31mred"), "fine red");
+//! ```
+//!
+//! All are pure functions of their input, and never fail but where they read a form. Redacting and sanitising change
+//! nothing the second time.
 
-pub(crate) mod deciding;
+pub mod deciding;
 mod event_stream;
 mod folding;
 mod front_matter;
@@ -36,16 +48,13 @@ mod unseen;
 pub use deciding::visible_value;
 pub use event_stream::{EventParser, ServerEvent};
 pub use front_matter::front_matter;
-pub use ghostlight_supervisor::seconds;
-pub(crate) use keys::is_path_key;
-pub use keys::is_secret_key;
+pub use keys::{is_path_key, is_secret_key};
 pub use metrics::{metric_head, metric_histogram, metric_line};
 pub use percent::{percent_decoded, percent_encoded};
 pub use personal::{PersonalData, PersonalKind, personal_data, personal_data_from};
-pub(crate) use redaction::REDACTED;
 pub use redaction::{
-    Redaction, log_line, redact, redact_arguments, redact_definition, redact_json, redact_text,
-    without_secrets,
+    REDACTED, Redaction, log_line, redact, redact_arguments, redact_definition, redact_json,
+    redact_text, without_secrets,
 };
 pub use references::{Reference, ReferenceError, TextPiece, references, revealed, sole_reference};
 pub use sanitizing::{sanitize, sanitize_line};

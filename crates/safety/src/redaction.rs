@@ -12,7 +12,7 @@ use super::{
 };
 
 /// The replacement for a secret.
-pub(crate) const REDACTED: &str = "[redacted]";
+pub const REDACTED: &str = "[redacted]";
 /// The replacement for a path that leads out of the working directory.
 const REDACTED_PATH: &str = "[redacted-path]";
 /// The replacement for arguments that are not JSON.
