@@ -13,13 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use self::variant::variant_in;
 pub use self::{
     data::{DataFault, DataSpec, Samples, Wanted, load, load_wanted},
     runs::{RunsSpec, of_run, of_runs},
     sample::{OfferedTool, Sample, Split},
     variant::{VariantFault, VariantSpec, team_of},
 };
+pub(crate) use self::{runs::begins, variant::variant_in};
 use crate::{judges::PairwiseSpec, scorers::ScorerSpec};
 pub use crate::{
     optimising::{Method, OptimiseSpec, SplitSpec, TextName},
