@@ -78,7 +78,7 @@ async fn a_variant_does_not_pass_by_making_the_stricter_judge_unreadable() {
         assert_eq!(found.len(), 1, "{gate}: {found:?}");
         assert_eq!(
             found[0],
-            format!("long: {told}, where verdicts that cannot be read count as the lowest"),
+            format!("long: {told}, where what has no verdict counts as the lowest"),
         );
         let of = |variant: &str| -> Vec<&ghostlight_evals::Cell> {
             let cells = report.cells.iter();
@@ -120,8 +120,7 @@ async fn an_answer_that_a_judge_cannot_be_shown_counts_as_an_unreadable_verdict(
             (40, 0),
             "{kind:?}"
         );
-        let wanted =
-            "long: worse against base, where verdicts that cannot be read count as the lowest";
+        let wanted = "long: worse against base, where what has no verdict counts as the lowest";
         assert_eq!(faults(&report), [wanted], "{kind:?}");
     }
 }
@@ -135,6 +134,22 @@ async fn a_judge_that_refused_an_answer_is_asked_again_next_time() {
     let lenient = lenient();
     let again = reported(store.another_process(), &evaluation, &[("judge", &lenient)]).await;
     assert_eq!(again.cells[0].value("judge"), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tagged_sample_does_not_succeed_by_the_verdict_of_the_kinder_judge_alone() {
+    let suite = suite(json!({
+        "scorers": [{ "judge": { "rubric": "Is it kind?", "by": ["judge", "lenient"] } }],
+        "gate": { "tags": { "smoke": "all" } },
+    }));
+    let mut asked = samples(&["Please a"]);
+    asked[0].tags = vec![String::from("smoke")];
+    let evaluation = Evaluation::new(suite, &team(), asked).unwrap();
+    let (strict, lenient) = (strict(|| Ok("It depends.")), lenient());
+    let models = [("judge", &strict), ("lenient", &lenient)];
+    let report = reported(InMemoryStore::new(), &evaluation, &models).await;
+    assert_eq!(report.cells[0].success(), Some(true));
+    assert_eq!(faults(&report).len(), 1, "{:?}", report.gate);
 }
 
 #[tokio::test(start_paused = true)]
