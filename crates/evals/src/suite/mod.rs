@@ -269,6 +269,18 @@ impl SuiteSpec {
         Ok(())
     }
 
+    /// Whether something of it depends on what models cost: its budget, a scorer or its reward.
+    pub fn counts_money(&self) -> bool {
+        let is_bound = |scorer: &ScorerSpec| match scorer {
+            ScorerSpec::Consumed(spec) => spec.cost_micros.is_some(),
+            _ => false,
+        };
+        let mut terms = self.reward.iter().flat_map(|reward| &reward.sum);
+        self.budget.cost_micros.is_some()
+            || self.scorers.iter().any(is_bound)
+            || terms.any(|term| term.of == "cost_micros")
+    }
+
     /// The names of the variants, in their order.
     pub fn variant_names(&self) -> Vec<String> {
         match self.variants.is_empty() {
