@@ -14,7 +14,7 @@ use std::{
 
 use ghostlight::{
     evals::{
-        Cell, Evaluation, Reach, RecordedCall, Recording,
+        Cell, Evaluation, Reach, RecordedCall, Recording, Report,
         scorers::{ScorerSpec, scorer_of},
         statistics::{Clustered, Draws, RESAMPLES},
         suite::{Sample, SuiteSpec},
@@ -23,13 +23,13 @@ use ghostlight::{
 };
 use ghostlight_actors::{
     actor::System,
-    contract::StoreHandle,
+    contract::{Entropy as _, SeededEntropy, StoreHandle},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
     session::Turn,
     testing::{EffectLog, ScriptedModel},
     vocabulary::{
-        AgentError, AnsweredBy, Arguments, Message, ModelResponse, Outcome, ToolCall,
+        AgentError, AnsweredBy, Arguments, Message, ModelRequest, ModelResponse, Outcome, ToolCall,
         ToolDefinition, ToolStatus,
     },
 };
@@ -66,13 +66,18 @@ async fn works(cx: RunContext) -> Result<Outcome, AgentError> {
 }
 
 fn registry() -> Registry {
-    let model = ScriptedModel::from_fn(|request, _| {
+    registry_with(|_| "yes")
+}
+
+/// The same with a model that says this after it has looked.
+fn registry_with(said: impl Fn(&ModelRequest) -> &'static str + Send + Sync + 'static) -> Registry {
+    let model = ScriptedModel::from_fn(move |request, _| {
         let last = request.conversation.last().unwrap();
         if last.tool_results().next().is_none() {
             let call = ToolCall::new("c1", "look", json!({}));
             return Ok(ModelResponse::tool_calls([call]));
         }
-        Ok(ModelResponse::text("yes"))
+        Ok(ModelResponse::text(said(request)))
     });
     let look = EffectLog::new().tool(ToolDefinition::new("look", "Looks."), Duration::ZERO);
     Registry::new()
@@ -95,18 +100,34 @@ fn evaluation(name: &str, samples: usize, scorers: &Value) -> Evaluation {
 }
 
 fn evaluation_of(name: &str, samples: usize, scorers: &Value, at_once: u32) -> Evaluation {
-    let suite: SuiteSpec = serde_json::from_value(json!({
-        "evaluation": "bench", "team": "desk.yaml", "data": [], "concurrency": at_once, "scorers": scorers,
-    }))
-    .unwrap();
+    evaluation_with(
+        name,
+        samples,
+        json!({ "concurrency": at_once, "scorers": scorers }),
+    )
+}
+
+fn evaluation_with(name: &str, samples: usize, change: Value) -> Evaluation {
+    let mut suite = json!({ "evaluation": "bench", "team": "desk.yaml", "data": [] });
+    let object = suite.as_object_mut().unwrap();
+    object.extend(change.as_object().unwrap().clone());
+    let suite: SuiteSpec = serde_json::from_value(suite).unwrap();
     let samples = (0..samples)
         .map(|n| Sample::new(format!("{name}-{n}"), format!("is {n} so?")).expected("yes"));
     Evaluation::new(suite, &team(), samples.collect()).unwrap()
 }
 
 async fn start(store: impl Into<StoreHandle>, evaluation: &Evaluation) -> System {
+    start_with(store, evaluation, &registry()).await
+}
+
+async fn start_with(
+    store: impl Into<StoreHandle>,
+    evaluation: &Evaluation,
+    registry: &Registry,
+) -> System {
     let mut builder = System::builder(store).recover(false);
-    for team in evaluation.teams(&registry()) {
+    for team in evaluation.teams(registry) {
         builder = builder.team(team);
     }
     builder.start().await.unwrap()
@@ -201,19 +222,43 @@ async fn again(folder: &std::path::Path, scorers: &Value) {
     }
 }
 
-/// Forks of recorded beginnings.
+/// Forks of recorded beginnings in two variants, of which one answers wrong twice as often: in 0.4 of all cases.
 async fn forks(folder: &std::path::Path) {
     let store = SqliteStore::open(folder.join("forks.db")).unwrap();
-    let whole = evaluation("fork", PREFIXES, &json!([{ "answer": {} }]));
-    let system = start(store, &whole).await;
+    let variants = json!({ "base": {}, "doubting": { "agent": { "instructions": "Doubt." } } });
+    let change = json!({ "variants": variants, "scorers": [{ "answer": {} }] });
+    let whole = evaluation_with("fork", PREFIXES, change);
+    let chance = SeededEntropy::new(39);
+    let wavering = registry_with(move |request| {
+        let wrong = if request.instructions.contains("Doubt.") {
+            0.4
+        } else {
+            0.2
+        };
+        if chance.fraction() < wrong {
+            "no"
+        } else {
+            "yes"
+        }
+    });
+    let system = start_with(store, &whole, &wavering).await;
     whole.run(&system, |_| {}).await.unwrap();
     for what in ["made", "gone on with"] {
         let began = Instant::now();
         let forked = whole.fork(&system, 1, |_| {}).await.unwrap();
-        succeed(&forked.cells, PREFIXES);
+        let took = began.elapsed().as_secs_f64();
+        assert_eq!(forked.cells.len(), 2 * PREFIXES);
+        let report = Report::new(&whole, forked.cells);
+        let found = report.comparisons[0].comparison.as_ref().unwrap();
+        let interval = found.interval.unwrap();
+        assert!(
+            interval.lower <= -0.2 && -0.2 <= interval.upper,
+            "{found:?}"
+        );
         println!(
-            "{PREFIXES} forks, {what}: {:.2} s",
-            began.elapsed().as_secs_f64()
+            "two forks of each of {PREFIXES} beginnings, {what}: {took:.2} s; a difference of -0.2 is told as {:.3} \
+             [{:.3}, {:.3}]",
+            found.difference, interval.lower, interval.upper
         );
     }
     system.stop().await.unwrap();

@@ -278,7 +278,7 @@ async fn an_answer_beyond_its_bound_is_refused() {
     let fake = Fake::start([vec![json(200, &long)]]).await;
     let model = fake.model().max_response_bytes(4_000);
     let error = respond(&model, ask("hello")).await.unwrap_err();
-    assert_eq!((error.kind, error.retryable), (ErrorKind::Model, false));
+    assert_eq!((error.kind, error.retryable), (ErrorKind::TooLarge, false));
     assert!(error.message.contains("4000 bytes"), "{}", error.message);
     assert!(respond(&fake.model(), ask("hello")).await.is_ok());
 }

@@ -17,9 +17,6 @@ use crate::{
     vocabulary::{Digest, Entry, JournalId, Message, RunId, SessionId, SessionTurn},
 };
 
-/// The turn of a fork in its session.
-const TURN: &str = "fork";
-
 /// Where and how a run is forked.
 #[derive(Clone, Debug, Default)]
 #[must_use = "nothing is forked before `Run::fork`"]
@@ -32,6 +29,9 @@ pub struct Fork {
 }
 
 impl Fork {
+    /// The id of a fork's turn in its session.
+    pub const TURN: &str = "fork";
+
     /// A fork that keeps the first `entries` entries of the run: the first step that is done anew
     /// is the one that the entry with that number records.
     pub fn at(entries: u64) -> Self {
@@ -119,7 +119,7 @@ impl Run {
         let key = options.session.clone().unwrap_or_else(fresh);
         let (team, key) = (team.into(), key.into());
         let session = SessionId { team, key };
-        let run = RunId::of_turn(&session, TURN);
+        let run = RunId::of_turn(&session, Fork::TURN);
         // A delegated run has no session, and so no conversation before it.
         let in_session = begun.session.is_some();
         let history = if in_session {
@@ -170,7 +170,8 @@ impl Run {
             lines.push(Line::encode(target.now, &branched)?);
         }
         let said = runs.first().map(|run| run.start.input.clone());
-        let mut turn = SessionTurn::new(TURN, run, said.unwrap_or_else(|| begun.input.clone()));
+        let said = said.unwrap_or_else(|| begun.input.clone());
+        let mut turn = SessionTurn::new(Fork::TURN, run, said);
         if let Some(session) = &recording.session {
             let begun = first_of(store, session, history.len() as u64 + 1).await?;
             turn.owner = begun.owner;

@@ -35,7 +35,7 @@ pub enum ErrorKind {
     Conflict,
     /// The input does not fit.
     InvalidInput,
-    /// The value has more bytes than may be kept.
+    /// The value, or a model's answer, has more bytes than may be kept.
     TooLarge,
     /// No such agent, tool, model or key.
     NotFound,

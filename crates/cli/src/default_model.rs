@@ -3,7 +3,7 @@
 use clap::Args;
 use ghostlight::environment;
 use ghostlight_actors::{
-    definition::{AgentSpec, ApprovalRule, ModelSpec, TeamSpec},
+    definition::{AgentSpec, ApprovalRule, DefinitionError, ModelSpec, TeamSpec},
     run::Registry,
     vocabulary::Effect,
 };
@@ -229,12 +229,31 @@ pub(super) fn is_offline(team: &TeamSpec) -> bool {
     names_used(team).iter().all(offline)
 }
 
+/// Refuses a bound in money over a model whose answers do not say what they cost, as a team's own budget is refused.
+pub(super) fn check_prices(team: &TeamSpec, registry: &Registry) -> Result<(), DefinitionError> {
+    for name in names_used(team) {
+        let mut only = only_models(team);
+        only.interceptors.clone_from(&team.interceptors);
+        (only.agent.model, only.budget.cost_micros) = (Some(name.to_owned()), Some(1));
+        match registry.clone().resolve(&only) {
+            Err(fault @ DefinitionError::Unpriced { .. }) => return Err(fault),
+            // Other faults are told when the team starts.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// The models of a team alone: tools may be dear to make.
+fn only_models(team: &TeamSpec) -> TeamSpec {
+    let mut only = TeamSpec::new(AgentSpec::new(&team.agent.name));
+    only.models = team.models.clone();
+    only
+}
+
 /// Which models the team works with, for the first line.
 pub(super) fn describe(team: &TeamSpec, registry: &Registry) -> String {
-    // Only the models: tools may be dear to make.
-    let mut only = TeamSpec::new(AgentSpec::new("models"));
-    only.models = team.models.clone();
-    let made = registry.clone().resolve(&only);
+    let made = registry.clone().resolve(&only_models(team));
     let one = |name: &&str| {
         let model = made.as_ref().ok().and_then(|made| made.model_named(name));
         match (model, team.models.get(*name)) {

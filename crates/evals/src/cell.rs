@@ -107,10 +107,13 @@ impl Cell {
         self.success_by(Score::passes)
     }
 
-    /// The same with each verdict that cannot be read as the lowest one.
+    /// The same for one that must not gain by what is missing: each verdict that cannot be read is the lowest one, and a
+    /// cell whose server failed is no success.
     pub(crate) fn lowest_success(&self) -> Option<bool> {
         match self.result {
-            CellResult::Unreadable { decided: false, .. } => Some(false),
+            CellResult::Unreadable { decided: false, .. } | CellResult::Infrastructure { .. } => {
+                Some(false)
+            }
             _ => self.success_by(|score| score.lowest().passes),
         }
     }

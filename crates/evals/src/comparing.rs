@@ -70,9 +70,9 @@ pub struct Compared {
     pub other: String,
     /// The success, the scorers that both have, the reward, and what was consumed, without what neither consumed.
     pub measures: Vec<MeasureReport>,
-    /// The verdict about success. A verdict of the other that cannot be read counts in it as the lowest.
+    /// The verdict about success. What has no verdict in the other counts in it as the lowest.
     pub verdict: Verdict,
-    /// How many verdicts of the other cannot be read.
+    /// How many cells of the other have no verdict that can be read in whole, or none since a server failed.
     pub unreadable: usize,
     /// The cells that succeeded in the base and do not in the other.
     pub lost: Vec<Flip>,
@@ -157,7 +157,7 @@ impl Compared {
         if self.unreadable > 0 {
             let _ = write!(
                 text,
-                ", where {} verdicts that cannot be read count as the lowest",
+                ", where {} cells without a whole verdict count as the lowest",
                 self.unreadable
             );
         }

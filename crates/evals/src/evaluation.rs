@@ -2,6 +2,7 @@
 
 mod forks;
 mod recorded;
+mod settling;
 mod sinking;
 
 use std::{
@@ -11,30 +12,28 @@ use std::{
 
 use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
-    actor::{Run, System, SystemError},
-    contract::RunStatus,
+    actor::{Fork, System, SystemError},
     definition::TeamSpec,
     run::{Registry, Team},
     session::Turn,
     vocabulary::{
-        AgentError, Digest, Effect, ErrorKind, OperationError, QuestionKind, RunId, Spent,
-        ToolDefinition,
+        AgentError, Digest, Effect, ErrorKind, OperationError, RunId, Spent, ToolDefinition,
     },
 };
-use serde_json::Value;
 
 use crate::{
     attempts::{ATTEMPTS, Attempts},
     cell::{self, Cell, CellResult},
     judges::{self, Asking, Judge, PairJudge},
     purse::Purse,
-    recording::{End, Recording, at_rest, read_ended, read_run},
+    recording::{End, Recording, read_ended, read_run},
     scorers::{Scorer, ScorerFault, ScorerSpec},
     scoring::{Scoring, score, scoring_of},
-    suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, WhenAsked, team_of},
+    suite::{OfferedTool, Sample, SuiteFault, SuiteSpec, VariantFault, team_of},
 };
 
 pub use self::forks::Forked;
+use self::forks::Prefix;
 
 /// An evaluation that can be carried out.
 #[derive(Debug)]
@@ -268,6 +267,7 @@ impl Evaluation {
                     sample,
                     repeat,
                     reach,
+                    prefix: None,
                 })
             })
         });
@@ -276,6 +276,16 @@ impl Evaluation {
             purse,
             may_ask: reach != Reach::Look,
         };
+        self.cells_at(asking, places, seen).await
+    }
+
+    /// The cells at these places, in their order.
+    async fn cells_at(
+        &self,
+        asking: Asking<'_>,
+        places: impl Iterator<Item = Place<'_>>,
+        seen: impl Fn(&Cell),
+    ) -> Result<Vec<Cell>, SystemError> {
         let tries = places.enumerate().map(|(index, place)| {
             let seen = &seen;
             async move {
@@ -298,19 +308,8 @@ impl Evaluation {
         let (place, exhausted) = place.within(asking.purse);
         let scored = self.scored(asking, &place, &mut recording, &mut judged);
         let result = scored.await?.or_exhausted(exhausted);
-        Ok(self.told(&place, result, recording, judged))
-    }
-
-    /// The cell of this result.
-    fn told(
-        &self,
-        place: &Place<'_>,
-        result: CellResult,
-        recording: Recording,
-        judged: Spent,
-    ) -> Cell {
         let (reward, lowest_reward) = self.reward(&recording, &result);
-        Cell {
+        Ok(Cell {
             variant: place.variant.name.clone(),
             sample: place.sample.id.clone(),
             cluster: place.sample.cluster().to_owned(),
@@ -323,7 +322,7 @@ impl Evaluation {
             spent: recording.spent,
             judged,
             latency_ms: recording.latency_ms,
-        }
+        })
     }
 
     /// The reward of a cell, and the lowest one that it may have where a verdict cannot be read; `None` where the suite has
@@ -345,6 +344,22 @@ impl Evaluation {
         (reward.of(recording, &names, Some(scores)), lowest.flatten())
     }
 
+    /// The key of a cell. A variant that was changed is tried anew, and so is a fork of another beginning.
+    fn key(&self, place: &Place<'_>) -> String {
+        let (evaluation, variant) = (&self.suite.evaluation, place.variant);
+        let Some(prefix) = place.prefix else {
+            return cell::key(evaluation, &variant.digest, place.sample, place.repeat);
+        };
+        let (sample, run) = (&place.sample.id, prefix.run.short());
+        format!(
+            "{evaluation}/{sample}/fork-{run}-{}/{}/{}/{:016x}",
+            prefix.entries,
+            variant.name,
+            place.repeat,
+            variant.digest.short()
+        )
+    }
+
     /// Tries a cell, and scores what was recorded of it.
     async fn scored(
         &self,
@@ -353,19 +368,13 @@ impl Evaluation {
         recording: &mut Recording,
         judged: &mut Spent,
     ) -> Result<CellResult, SystemError> {
-        let definition = &place.variant.digest;
-        let key = cell::key(
-            &self.suite.evaluation,
-            definition,
-            place.sample,
-            place.repeat,
-        );
+        let key = self.key(place);
         let tried = self.attempts(asking.system, place, &key, recording).await?;
         asking.purse.add(&recording.spent);
         if let Some(result) = tried {
             return Ok(result);
         }
-        let cell = format!("{}/{key}", place.variant.team.name);
+        let cell = format!("{}/{key}", place.team().name);
         let recorded = (&*recording, place.sample);
         let watched = &self.suite.watch;
         score(&self.scorings, watched, asking, &cell, recorded, judged).await
@@ -412,24 +421,28 @@ impl Evaluation {
         key: &str,
         recording: &mut Recording,
     ) -> Result<(Option<CellResult>, bool), SystemError> {
-        let session = system.session(&place.variant.team.name, key);
+        let session = system.session(&place.team().name, key);
         let mut was_recorded = true;
-        for (number, text) in place.sample.texts().into_iter().enumerate() {
-            let turn = format!("{key}#{}", number + 1);
+        for (turn, text) in place.turns(key) {
             let recorded = system.run(RunId::of_turn(session.id(), &turn));
             was_recorded = was_recorded && read_ended(&recorded, recording).await?;
-            let stuck = match (was_recorded, place.reach) {
-                (true, _) => None,
-                (false, Reach::Try) => {
-                    let turn = Turn::text(text).id(turn);
-                    let tools = place.sample.tools.iter();
-                    let turn = tools.fold(turn, |turn, tool| turn.tool(definition(tool)));
-                    let run = session.send(turn).await?;
+            let stuck = match (was_recorded, place.reach, place.prefix) {
+                (true, ..) => None,
+                (false, Reach::Try, prefix) => {
+                    let run = match prefix {
+                        Some(prefix) => prefix.fork(system, place.variant, key).await?,
+                        None => {
+                            let turn = Turn::text(text).id(turn);
+                            let tools = place.sample.tools.iter();
+                            let turn = tools.fold(turn, |turn, tool| turn.tool(definition(tool)));
+                            session.send(turn).await?
+                        }
+                    };
                     let stuck = self.settle(system, &run).await?;
                     read_run(&run, recording).await?;
                     stuck
                 }
-                (false, Reach::Score | Reach::Look) => {
+                (false, Reach::Score | Reach::Look, _) => {
                     let why = String::from("it is not recorded");
                     return Ok((Some(CellResult::NotRun { why }), false));
                 }
@@ -439,58 +452,6 @@ impl Evaluation {
             }
         }
         Ok((None, was_recorded))
-    }
-
-    /// Waits until the run has ended, and answers what it asks. A run that cannot end by itself is cancelled; then the
-    /// result says why.
-    async fn settle(&self, system: &System, run: &Run) -> Result<Option<CellResult>, SystemError> {
-        loop {
-            let row = at_rest(run).await?;
-            let stuck = match row.status {
-                RunStatus::Waiting
-                    if row.wake_at.is_some() && run.questions().await?.is_empty() =>
-                {
-                    String::from("it sleeps until a time of its own")
-                }
-                RunStatus::Waiting => match self.answer(system, run).await? {
-                    None => continue,
-                    Some(why) => why,
-                },
-                RunStatus::Parked => String::from("it is parked: `ghostlight show` says why"),
-                _ => return Ok(None),
-            };
-            run.cancel(&stuck).await?;
-            run.wait().await?;
-            return Ok(Some(CellResult::AgentFailed { why: stuck }));
-        }
-    }
-
-    /// Answers the open questions of a run, as the suite says; or says why that cannot be done.
-    async fn answer(&self, system: &System, run: &Run) -> Result<Option<String>, SystemError> {
-        let questions = run.questions().await?;
-        if questions.is_empty() {
-            return Ok(Some(String::from(
-                "it waits for a message or a result from outside",
-            )));
-        }
-        for (asked_by, operation, question) in questions {
-            if question.kind == QuestionKind::ToolResult {
-                // The sample offered the tool, and nothing is behind it.
-                let result = Value::from("The call is recorded.");
-                system.run(asked_by).answer(operation, result).await?;
-                continue;
-            }
-            let approves = match (self.suite.questions, &question.kind) {
-                (WhenAsked::Approve, QuestionKind::Approval) => true,
-                (WhenAsked::Deny, QuestionKind::Approval) => false,
-                _ => return Ok(Some(format!("it asked a person: {}", question.prompt))),
-            };
-            system
-                .run(asked_by)
-                .answer(operation, Value::Bool(approves))
-                .await?;
-        }
-        Ok(None)
     }
 }
 
@@ -516,9 +477,28 @@ struct Place<'a> {
     sample: &'a Sample,
     repeat: u32,
     reach: Reach,
+    /// The beginning of a recorded run that it continues, where it is a fork.
+    prefix: Option<&'a Prefix<'a>>,
 }
 
 impl Place<'_> {
+    /// Its turns: the id of each, and what is said in it.
+    fn turns(&self, key: &str) -> Vec<(String, &str)> {
+        if self.prefix.is_some() {
+            return vec![(Fork::TURN.to_owned(), "")];
+        }
+        let texts = self.sample.texts().into_iter().zip(1..);
+        texts
+            .map(|(text, number)| (format!("{key}#{number}"), text))
+            .collect()
+    }
+
+    /// The team that carries the cell.
+    fn team(&self) -> &TeamSpec {
+        let variant = self.prefix.map_or(self.variant, |prefix| prefix.base);
+        &variant.team
+    }
+
     /// The same place, and why nothing may be consumed there any more, if so. What is recorded costs nothing, so it stays in
     /// reach.
     fn within(mut self, purse: &Purse) -> (Self, Option<String>) {
@@ -588,9 +568,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_limit_of_the_team_is_no_fault_of_a_server() {
+    fn a_time_limit_of_the_team_and_an_endless_answer_are_no_fault_of_a_server() {
         let late = OperationError::new(ErrorKind::Timeout, "more than 5 s");
         assert!(!is_infrastructure(&late.clone().into()));
         assert!(is_infrastructure(&late.retryable().into()));
+        let endless = OperationError::new(ErrorKind::TooLarge, "an answer without an end");
+        assert!(!is_infrastructure(&endless.into()));
     }
 }

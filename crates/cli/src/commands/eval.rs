@@ -184,6 +184,11 @@ async fn evaluation(
     default_model::define(file.spec_mut(), registry, model)?;
     let model = default_model::describe(file.spec(), registry);
     let evaluation = Evaluation::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;
+    if evaluation.suite().counts_money() {
+        for team in evaluation.teams(registry) {
+            default_model::check_prices(&team.spec, &team.registry)?;
+        }
+    }
     let mut interceptors = file.spec().interceptors.iter();
     if evaluation.suite().repeat > 1 && interceptors.any(|interceptor| interceptor.name == "cache")
     {

@@ -180,6 +180,14 @@ fn a_recorded_run_becomes_a_sample_once() {
     assert!(again.err.contains("1 cell,"), "{}", again.err);
     let page = fs::read_to_string(desk.path("report.html")).unwrap();
     assert!(page.starts_with("<!doctype html>") && page.contains("Evaluation again"));
+    let named = format!(
+        "evaluation: named\nteam: {SUMS}\ndata:\n  - runs: {{ ids: [{}, zzz] }}\nscorers: [{{ length: {{ most: 9 }} }}]\n",
+        &run[..8]
+    );
+    fs::write(desk.path("suite.yaml"), named).unwrap();
+    let told = desk.shipped(&["eval", "suite.yaml", "--dry-run"]).exits(0);
+    assert!(told.err.contains("left out: run zzz"), "{}", told.err);
+    assert!(told.err.contains("1 cell,"), "{}", told.err);
 }
 
 #[test]

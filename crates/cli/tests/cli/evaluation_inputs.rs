@@ -253,6 +253,32 @@ fn an_evaluation_that_measured_nothing_does_not_exit_as_if_it_had() {
 }
 
 #[test]
+fn a_bound_in_money_over_a_model_without_prices_is_refused() {
+    let desk = desk();
+    let away = "{ provider: openai, model: m, base_url: 'https://models.example/v1', api_key: k }";
+    let team = format!("name: away\nmodels: {{ m: {away} }}\nagent: {{ name: desk, model: m }}\n");
+    desk.write("away.yaml", &team);
+    let suite = |rest: &str| {
+        format!(
+            "evaluation: away\nteam: away.yaml\ndata:\n  - inline: [{{ id: one, input: hello }}]\n{rest}\n"
+        )
+    };
+    let dry = ["eval", "suite.yaml", "--dry-run"];
+    for rest in [
+        "scorers: [{ length: { most: 9 } }]\nbudget: { cost_micros: 1000 }",
+        "scorers: [{ consumed: { cost_micros: 1000 } }]",
+        "scorers: [{ length: { most: 9 } }]\nreward: { sum: [{ of: cost_micros }] }",
+    ] {
+        desk.write("suite.yaml", &suite(rest));
+        let told = desk.shipped(&dry).exits(2);
+        assert!(told.err.contains("`prices`"), "{rest}: {}", told.err);
+    }
+    let tokens = "scorers: [{ length: { most: 9 } }]\nbudget: { tokens: 1000 }";
+    desk.write("suite.yaml", &suite(tokens));
+    desk.shipped(&dry).exits(0);
+}
+
+#[test]
 fn what_an_evaluation_recorded_with_a_chosen_model_is_forked_and_exported() {
     let desk = desk();
     desk.write("plain.yaml", "name: plain\nagent: { name: desk }\n");

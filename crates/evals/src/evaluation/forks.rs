@@ -1,19 +1,16 @@
 //! Forks: recorded runs continue from one point in each variant, so that all sides have the same beginning.
 
-use futures_util::{StreamExt as _, stream};
 use ghostlight_actors::{
-    actor::{Fork, System, SystemError},
+    actor::{Fork, Run, System, SystemError},
     contract::StoreHandle,
-    vocabulary::{Entry, Family, JournalId, RunId, SessionId, Spent},
+    vocabulary::{Entry, Family, RunId},
 };
 
-use super::{Evaluation, Place, Reach, unanswered};
+use super::{Evaluation, Place, Reach, Variant};
 use crate::{
     cell::{Cell, CellResult},
     judges::Asking,
     purse::Purse,
-    recording::{Recording, read_run},
-    scoring::score,
     suite::{Sample, variant_in},
 };
 
@@ -28,10 +25,12 @@ pub struct Forked {
 }
 
 /// A recorded run, and the place at which its forks begin.
-struct Prefix<'a> {
-    sample: &'a Sample,
-    run: RunId,
-    entries: u64,
+pub(super) struct Prefix<'a> {
+    pub(super) sample: &'a Sample,
+    pub(super) run: RunId,
+    pub(super) entries: u64,
+    /// The variant that recorded it, whose team carries the forks.
+    pub(super) base: &'a Variant,
 }
 
 impl Evaluation {
@@ -99,43 +98,22 @@ impl Evaluation {
         };
         let places = self.variants.iter().flat_map(|variant| {
             prefixes.iter().flat_map(move |prefix| {
-                (1..=self.suite.repeat).map(move |repeat| {
-                    let place = Place {
-                        variant,
-                        sample: prefix.sample,
-                        repeat,
-                        reach,
-                    };
-                    (place, prefix)
+                (1..=self.suite.repeat).map(move |repeat| Place {
+                    variant,
+                    sample: prefix.sample,
+                    repeat,
+                    reach,
+                    prefix: Some(prefix),
                 })
             })
         });
-        let tries = places.enumerate().map(|(index, (place, prefix))| {
-            let seen = &seen;
-            async move {
-                let (mut recording, mut judged) = (Recording::default(), Spent::default());
-                let read = (&mut recording, &mut judged);
-                let (place, exhausted) = place.within(asking.purse);
-                let result = self.gone_on(asking, &place, (prefix, base), read);
-                let result = result.await?.or_exhausted(exhausted);
-                let cell = self.told(&place, result, recording, judged);
-                seen(&cell);
-                Ok::<_, SystemError>((index, cell))
-            }
-        });
-        let mut tried = stream::iter(tries).buffer_unordered(self.suite.concurrency as usize);
-        let mut cells = Vec::new();
-        while let Some(tried) = tried.next().await {
-            cells.push(tried?);
-        }
-        cells.sort_by_key(|(index, _)| *index);
-        forked.cells = cells.into_iter().map(|(_, cell)| cell).collect();
+        forked.cells = self.cells_at(asking, places, seen).await?;
         Ok(forked)
     }
 
     /// Where the forks of a sample's recorded run begin; `None` where it has fewer steps, or none after them.
     async fn prefix<'a>(
-        &self,
+        &'a self,
         system: &System,
         base: usize,
         sample: &'a Sample,
@@ -150,54 +128,25 @@ impl Evaluation {
             sample,
             run,
             entries,
+            base: &self.variants[base],
         }))
     }
+}
 
-    /// Lets a recorded run continue in a variant, and scores what it does.
-    async fn gone_on(
+impl Prefix<'_> {
+    /// Lets the run continue in a variant, in a session of this key.
+    pub(super) async fn fork(
         &self,
-        asking: Asking<'_>,
-        place: &Place<'_>,
-        (prefix, base): (&Prefix<'_>, usize),
-        (recording, judged): (&mut Recording, &mut Spent),
-    ) -> Result<CellResult, SystemError> {
-        let base = &self.variants[base];
-        let key = format!(
-            "{}/{}/fork-{}-{}/{}/{}/{:016x}",
-            self.suite.evaluation,
-            place.sample.id,
-            prefix.run.short(),
-            prefix.entries,
-            place.variant.name,
-            place.repeat,
-            // A variant that was changed continues anew.
-            place.variant.digest.short()
-        );
-        let system = asking.system;
-        if place.reach != Reach::Try {
-            let (team, key) = (base.team.name.as_str().into(), key.as_str().into());
-            let journal = JournalId::Session(SessionId { team, key });
-            if system.store().read(journal, 0, 1).await?.is_empty() {
-                let why = String::from("it is not recorded");
-                return Ok(CellResult::NotRun { why });
-            }
-        }
-        let mut fork = Fork::at(prefix.entries).session(&key);
-        if place.variant.name != base.name {
+        system: &System,
+        variant: &Variant,
+        key: &str,
+    ) -> Result<Run, SystemError> {
+        let mut fork = Fork::at(self.entries).session(key);
+        if variant.name != self.base.name {
             // The run continues in its own team, whose definition is that of the variant.
-            fork = fork.team(variant_in(&base.team, &place.variant.team));
+            fork = fork.team(variant_in(&self.base.team, &variant.team));
         }
-        let run = system.run(prefix.run).fork(fork).await?;
-        let stuck = self.settle(system, &run).await?;
-        read_run(&run, recording).await?;
-        asking.purse.add(&recording.spent);
-        if let Some(result) = stuck.or_else(|| unanswered(recording)) {
-            return Ok(result);
-        }
-        let cell = format!("{}/{key}", base.team.name);
-        let recorded = (&*recording, place.sample);
-        let watched = &self.suite.watch;
-        score(&self.scorings, watched, asking, &cell, recorded, judged).await
+        system.run(self.run).fork(fork).await
     }
 }
 

@@ -91,6 +91,7 @@ impl Evaluation {
             sample,
             repeat,
             reach: Reach::Look,
+            prefix: None,
         };
         let cell = self.cell(asking, place).await?;
         let is_recorded = !matches!(cell.result, CellResult::NotRun { .. });

@@ -149,10 +149,7 @@ async fn judge(cx: RunContext, form: Form) -> Result<Outcome, AgentError> {
             conversation.push(response.message);
             why
         }
-        // A server that takes no schema is asked without one.
-        Err(AgentError::Operation(error)) if is_refused(&error.kind, error.retryable) => {
-            String::new()
-        }
+        Err(error) if is_refused(&error) => String::new(),
         Err(error) => return Err(error),
     };
     if !why.is_empty() {
@@ -163,8 +160,17 @@ async fn judge(cx: RunContext, form: Form) -> Result<Outcome, AgentError> {
     Ok(Outcome::answer(cx.model(request).await?.content()))
 }
 
-fn is_refused(kind: &ErrorKind, retryable: bool) -> bool {
-    !retryable && matches!(kind, ErrorKind::InvalidInput | ErrorKind::Model)
+/// Whether a model may answer when it is asked without a schema: its server takes none, or the answer did not end.
+pub(crate) fn is_refused(error: &AgentError) -> bool {
+    let AgentError::Operation(error) = error else {
+        return false;
+    };
+    let kinds = [
+        ErrorKind::InvalidInput,
+        ErrorKind::Model,
+        ErrorKind::TooLarge,
+    ];
+    !error.retryable && kinds.contains(&error.kind)
 }
 
 /// The result of a question to a judge.

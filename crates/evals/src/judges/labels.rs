@@ -2,10 +2,7 @@
 
 use std::path::Path;
 
-use ghostlight_actors::{
-    actor::SystemError,
-    vocabulary::{RunId, Spent},
-};
+use ghostlight_actors::{actor::SystemError, vocabulary::Spent};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -14,7 +11,7 @@ use super::{
     asking::{Material, shown},
     spec::bounded_text,
 };
-use crate::{cell::Cell, scorers::JudgeVerdict};
+use crate::{cell::Cell, scorers::JudgeVerdict, suite::begins};
 
 /// The largest file of labels, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
@@ -51,8 +48,6 @@ struct Label {
 pub(crate) struct LabelVerdicts {
     /// The score of a person, and the verdicts of the judge's models.
     pub(crate) pairs: Vec<(f64, Vec<JudgeVerdict>)>,
-    /// The labels that the judge was asked about and gave no readable verdict on, or could not be asked about.
-    pub(crate) unanswered: usize,
     /// The usage of the questions.
     pub(crate) spent: Spent,
 }
@@ -97,11 +92,12 @@ impl Labels {
         self.labels.len()
     }
 
-    /// The person's score of each cell that a label names, with the cell.
-    pub(crate) fn of_cells<'a>(&self, cells: &'a [Cell]) -> Vec<(f64, &'a Cell)> {
+    /// The person's score of each cell that a label names, with the cell. Where it names neither a variant nor a run, the
+    /// cell is one of `base`: what another variant answers is not what the person read.
+    pub(crate) fn of_cells<'a>(&self, cells: &'a [Cell], base: &str) -> Vec<(f64, &'a Cell)> {
         let named = self.labels.iter().filter(|label| label.answer.is_none());
         let found = named.flat_map(|label| {
-            let cells = cells.iter().filter(|cell| label.names(cell));
+            let cells = cells.iter().filter(|cell| label.names(cell, base));
             cells.map(|cell| (label.score, cell))
         });
         found.collect()
@@ -109,18 +105,18 @@ impl Labels {
 }
 
 impl Label {
-    fn names(&self, cell: &Cell) -> bool {
+    fn names(&self, cell: &Cell, base: &str) -> bool {
         let is = |wanted: &Option<String>, found: &str| wanted.as_ref().is_none_or(|w| w == found);
         let has_run = self.run.as_ref().is_none_or(|wanted| {
-            let runs: Vec<String> = cell.runs.iter().map(RunId::to_string).collect();
-            runs.last().is_some_and(|run| {
-                run.starts_with(wanted.as_str())
-                    || run.replace('-', "").starts_with(wanted.as_str())
-            })
+            let last = cell.runs.last();
+            last.is_some_and(|run| begins(*run, wanted))
         });
         has_run
             && is(&self.sample, &cell.sample)
-            && is(&self.variant, &cell.variant)
+            && match &self.variant {
+                Some(variant) => *variant == cell.variant,
+                None => self.run.is_some() || cell.variant == base,
+            }
             && self.repeat.is_none_or(|repeat| repeat == cell.repeat)
     }
 }
@@ -149,12 +145,10 @@ impl Judge {
                 .verdicts(asking, "label", &material.text(), &mut spent)
                 .await?;
             crate::purse::add(&mut found.spent, &spent);
-            match verdicts {
-                Ok(verdicts) if verdicts.iter().any(|v| v.score.is_some()) => {
-                    found.pairs.push((label.score, verdicts));
-                }
-                _ => found.unanswered += 1,
-            }
+            // A judge that could not be asked has said nothing.
+            found
+                .pairs
+                .extend(verdicts.ok().map(|said| (label.score, said)));
         }
         Ok(found)
     }

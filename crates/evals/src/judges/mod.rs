@@ -25,7 +25,7 @@ use self::{
     form::{Form, Given},
 };
 pub(crate) use self::{
-    asking::{BEHAVIOR, NoVerdict, Question, behavior, name_by_digest},
+    asking::{BEHAVIOR, NoVerdict, Question, behavior, is_refused, name_by_digest},
     labels::{LabelVerdicts, Labels},
     pairwise::{PairJudge, PairOutcome, PairResult},
     reading::without_thoughts,

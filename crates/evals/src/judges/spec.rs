@@ -26,10 +26,12 @@ pub struct JudgeSpec {
     /// Whether the judge sees the tool calls, too.
     pub calls: bool,
     /// A file with the verdicts of people, one JSON object a line: `score`, and `answer` with `input`, which the judge is
-    /// then asked about; or the `sample` (with `variant` and `repeat`, where they matter) or the `run` that a person saw.
+    /// then asked about; or the `run` that a person saw, or the `sample` (with `repeat`, and with `variant` unless it is the
+    /// one that others are compared with).
     pub human: Option<PathBuf>,
     /// The agreement that the judge must show for its score to count for the success of cells: with people (Cohen's
-    /// kappa, weighted by squares) where there are their verdicts, else among its models (Krippendorff's alpha).
+    /// kappa, weighted by squares) where there are their verdicts, else among its models (Krippendorff's alpha) about the
+    /// variant that others are compared with.
     pub agreement: Option<f64>,
 }
 

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use ghostlight_actors::{
     definition::{AgentSpec, BehaviorSpec, TeamSpec},
     run::{BehaviorHandle, RunContext},
-    vocabulary::{AgentError, ErrorKind, Message, Outcome, OutputSchema},
+    vocabulary::{AgentError, Message, Outcome, OutputSchema},
 };
 use ghostlight_structured_output::read_all;
 use serde_json::{Value, json};
 
-use crate::judges::{name_by_digest, without_thoughts};
+use crate::judges::{is_refused, name_by_digest, without_thoughts};
 
 /// The name of the behavior of optimisers.
 pub(super) const BEHAVIOR: &str = "evaluation_optimiser";
@@ -83,10 +83,7 @@ async fn propose(cx: RunContext) -> Result<Outcome, AgentError> {
                 "No text can be read: {why}. {FORM}"
             )));
         }
-        // A server that takes no schema is asked without one.
-        Err(AgentError::Operation(error))
-            if !error.retryable
-                && matches!(error.kind, ErrorKind::InvalidInput | ErrorKind::Model) => {}
+        Err(error) if is_refused(&error) => {}
         Err(error) => return Err(error),
     }
     let request = cx.model_request(conversation);

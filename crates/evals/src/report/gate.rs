@@ -24,8 +24,7 @@ pub struct GateReport {
 
 /// The material of a gate beside a report.
 pub(super) struct Given {
-    /// The comparisons in which each verdict of another variant that cannot be read is the lowest one; `None` where the gate
-    /// does not ask for them.
+    /// The comparisons in which no other variant gains by what has no verdict; `None` where the gate does not ask for them.
     pub(super) success: Option<Vec<ComparisonReport>>,
     /// The same by reward.
     pub(super) reward: Option<Vec<ComparisonReport>>,
@@ -40,6 +39,10 @@ pub(super) fn judge(
     report: &Report,
 ) -> GateReport {
     let mut faults = Vec::new();
+    let not_run: usize = report.variants.iter().map(|v| v.counts.not_run).sum();
+    if not_run > 0 {
+        faults.push(format!("cells that were not run: {not_run}"));
+    }
     if let Some(strict) = &given.success {
         faults.extend(lost(&report.comparisons, strict, ""));
     }
@@ -49,7 +52,16 @@ pub(super) fn judge(
             Some(judge) => faults.push(format!(
                 "the reward rests on the judge {judge}, which counts for nothing"
             )),
-            None => faults.extend(lost(&report.rewards, strict, " by reward")),
+            None => {
+                faults.extend(lost(&report.rewards, strict, " by reward"));
+                // Nothing bounds what their rewards would have been.
+                faults.extend(
+                    report
+                        .rewards
+                        .iter()
+                        .filter_map(|found| unrewarded(report, &found.other)),
+                );
+            }
         }
     }
     if let Some(allowed) = gate.pairwise {
@@ -75,16 +87,27 @@ fn lost(found: &[ComparisonReport], strict: &[ComparisonReport], by: &str) -> Ve
     let faults = found.iter().zip(strict).filter_map(|(found, strict)| {
         let (told, counted) = match (holds(found.verdict), holds(strict.verdict)) {
             (true, true) => return None,
-            (true, false) => (
-                strict,
-                ", where verdicts that cannot be read count as the lowest",
-            ),
+            (true, false) => (strict, ", where what has no verdict counts as the lowest"),
             (false, _) => (found, ""),
         };
         let (other, verdict, base) = (&told.other, told.verdict.as_str(), &told.base);
         Some(format!("{other}: {verdict} against {base}{by}{counted}"))
     });
     faults.collect()
+}
+
+/// The cells of a variant that have no reward since a server failed.
+fn unrewarded(report: &Report, variant: &str) -> Option<String> {
+    let found = report
+        .variants
+        .iter()
+        .find(|found| found.variant == variant)?;
+    match found.counts.infrastructure {
+        0 => None,
+        left_out => Some(format!(
+            "{variant}: cells without a reward, since a server failed: {left_out}; the same command tries them again"
+        )),
+    }
 }
 
 /// The objections of judges of pairs: a judge that goes by the place, and a win rate that may be lower than one half by
@@ -112,10 +135,10 @@ fn preferred(report: &Report, allowed: f64) -> Vec<String> {
     faults
 }
 
-/// How far a rate lies above one half, where pairs without a readable verdict are lost.
+/// How far a rate lies above one half, where pairs without a verdict are lost.
 fn above_half(rate: Interval, pair: &WinReport) -> Interval {
     let read = (pair.wins + pair.losses + pair.ties) as f64;
-    let share = read / (read + pair.unreadable as f64);
+    let share = read / (read + (pair.unreadable + pair.not_asked) as f64);
     Interval {
         lower: rate.lower * share - 0.5,
         upper: rate.upper * share - 0.5,
@@ -141,7 +164,7 @@ fn untrue(tag: &str, cells: &[Cell]) -> Vec<String> {
     if tagged().next().is_none() {
         return vec![format!("no sample has the tag {tag:?}")];
     }
-    let failed = tagged().filter(|cell| cell.success() != Some(true));
+    let failed = tagged().filter(|cell| cell.lowest_success() != Some(true));
     let told = failed.map(|cell| {
         let (sample, variant, repeat) = (&cell.sample, &cell.variant, cell.repeat);
         format!(

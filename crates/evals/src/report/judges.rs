@@ -22,8 +22,9 @@ pub struct JudgeReport {
     pub judge: String,
     /// Each of its models.
     pub models: Vec<JudgeModelReport>,
-    /// The agreement among its models (Krippendorff's alpha, for squared differences); `None` for one model, and where
-    /// nothing tells.
+    /// The agreement among its models (Krippendorff's alpha, for squared differences) about the answers of the variant that
+    /// others are compared with, and about those that people judged: no other variant decides whether its judge counts.
+    /// `None` for one model, and where nothing tells.
     pub alpha: Option<f64>,
     /// Its agreement with people; `None` where the suite has no verdicts of people.
     pub people: Option<PeopleReport>,
@@ -59,7 +60,8 @@ pub struct PeopleReport {
     pub labels: usize,
     /// How many answers both a person and the judge gave a score.
     pub both: usize,
-    /// Cohen's kappa, weighted by squares; `None` where nothing tells.
+    /// Cohen's kappa, weighted by squares; `None` where nothing tells. An answer about which the judge gave no verdict that
+    /// can be read counts as one with the verdict farthest from the person's.
     pub kappa: Option<f64>,
 }
 
@@ -69,15 +71,12 @@ pub(super) fn reports(
     cells: &[Cell],
     judged: &Judged,
 ) -> Vec<JudgeReport> {
-    let none = LabelVerdicts::default();
+    let (none, base) = (LabelVerdicts::default(), evaluation.base());
     let judges = evaluation.judges();
     judges
         .map(|judge| {
-            report(
-                judge,
-                cells,
-                judged.labels.get(&judge.name).unwrap_or(&none),
-            )
+            let labels = judged.labels.get(&judge.name).unwrap_or(&none);
+            report(judge, (cells, &base), labels)
         })
         .collect()
 }
@@ -92,10 +91,14 @@ pub(super) fn distrusted(
     resting_on(&evaluation.scorings, &judges)
 }
 
-fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport {
-    let of_cells = cells.iter().filter_map(|cell| verdicts(cell, &judge.name));
-    let of_labels = labels.pairs.iter().map(|(_, verdicts)| verdicts.as_slice());
-    let all: Vec<&[JudgeVerdict]> = of_cells.chain(of_labels).collect();
+fn report(judge: &Judge, (cells, base): (&[Cell], &str), labels: &LabelVerdicts) -> JudgeReport {
+    let said = |cell| verdicts(cell, &judge.name);
+    let (of_base, of_others): (Vec<&Cell>, Vec<&Cell>) =
+        cells.iter().partition(|cell| cell.variant == base);
+    let mut all: Vec<&[JudgeVerdict]> = of_base.into_iter().filter_map(said).collect();
+    all.extend(labels.pairs.iter().map(|(_, verdicts)| verdicts.as_slice()));
+    let alpha = among_models(&all);
+    all.extend(of_others.into_iter().filter_map(said));
     let mut pairs: Vec<(f64, &[JudgeVerdict])> = Vec::new();
     pairs.extend(
         labels
@@ -103,13 +106,12 @@ fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport 
             .iter()
             .map(|(score, said)| (*score, said.as_slice())),
     );
-    let named = judge.labels.of_cells(cells).into_iter();
-    pairs.extend(named.filter_map(|(score, cell)| Some((score, verdicts(cell, &judge.name)?))));
+    let named = judge.labels.of_cells(cells, base).into_iter();
+    pairs.extend(named.filter_map(|(score, cell)| Some((score, said(cell)?))));
     let mut models = BTreeMap::<&str, Vec<&JudgeVerdict>>::new();
     for verdict in all.iter().copied().flatten() {
         models.entry(&verdict.by).or_default().push(verdict);
     }
-    let several = models.len() > 1;
     let models = models.into_iter().map(|(by, verdicts)| {
         let scores: Vec<f64> = verdicts.iter().filter_map(|v| v.score).collect();
         let own = pairs.iter().filter_map(|(person, said)| {
@@ -125,25 +127,23 @@ fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport 
         }
     });
     let models = models.collect();
-    let by_thing: Vec<Vec<f64>> = all
+    let given: Vec<(f64, Option<f64>)> = pairs
         .iter()
-        .map(|verdicts| verdicts.iter().filter_map(|v| v.score).collect())
+        .map(|(person, said)| (*person, mean(&scores(said))))
         .collect();
-    let alpha = match several {
-        true => krippendorffs_alpha(&by_thing, Distance::Squared),
-        false => None,
-    };
-    let both: Vec<(f64, f64)> = pairs
-        .iter()
-        .filter_map(|(person, said)| {
-            let scores: Vec<f64> = said.iter().filter_map(|v| v.score).collect();
-            Some((*person, mean(&scores)?))
-        })
-        .collect();
+    let highest = f64::from(judge.spec.scale);
+    let compared = given.iter().map(|(person, given)| {
+        let farthest = if 2.0 * person > 1.0 + highest {
+            1.0
+        } else {
+            highest
+        };
+        (*person, given.unwrap_or(farthest))
+    });
     let people = (!judge.labels.is_empty()).then(|| PeopleReport {
         labels: judge.labels.len(),
-        both: both.len(),
-        kappa: cohens_kappa(&both, Distance::Squared),
+        both: given.iter().filter(|(_, given)| given.is_some()).count(),
+        kappa: cohens_kappa(&compared.collect::<Vec<_>>(), Distance::Squared),
     });
     let shown = match &people {
         Some(people) => people.kappa,
@@ -161,11 +161,25 @@ fn report(judge: &Judge, cells: &[Cell], labels: &LabelVerdicts) -> JudgeReport 
     }
 }
 
-/// The verdicts of a judge about a cell.
+/// The agreement among several models about the same answers.
+fn among_models(all: &[&[JudgeVerdict]]) -> Option<f64> {
+    let by_thing: Vec<Vec<f64>> = all.iter().map(|verdicts| scores(verdicts)).collect();
+    krippendorffs_alpha(&by_thing, Distance::Squared)
+}
+
+/// The scores of the verdicts that can be read.
+fn scores(verdicts: &[JudgeVerdict]) -> Vec<f64> {
+    verdicts
+        .iter()
+        .filter_map(|verdict| verdict.score)
+        .collect()
+}
+
+/// The verdicts of a judge about a cell; none where it could not be read.
 fn verdicts<'a>(cell: &'a Cell, judge: &str) -> Option<&'a [JudgeVerdict]> {
     match &cell.result {
         CellResult::Scored { scores } | CellResult::Unreadable { scores, .. } => {
-            Some(scores.get(judge)?.verdicts.as_slice())
+            Some(scores.get(judge).map_or(&[], |score| &score.verdicts))
         }
         _ => None,
     }

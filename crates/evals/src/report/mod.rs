@@ -298,7 +298,7 @@ fn value(cell: &Cell) -> Option<f64> {
         .map(|success| if success { 1.0 } else { 0.0 })
 }
 
-/// The success of a cell as a number, where no other variant than the base gains by a verdict that cannot be read.
+/// The success of a cell as a number, where no other variant than the base gains by what has no verdict.
 pub(crate) fn strict_value(cell: &Cell, is_base: bool) -> Option<f64> {
     let success = match is_base {
         true => cell.success(),

@@ -13,13 +13,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub(crate) use self::variant::variant_in;
 pub use self::{
     data::{DataFault, DataSpec, Samples, Wanted, load, load_wanted},
     runs::{RunsSpec, of_run, of_runs},
     sample::{OfferedTool, Sample, Split},
     variant::{VariantFault, VariantSpec, team_of},
 };
+pub(crate) use self::{runs::begins, variant::variant_in};
 use crate::{judges::PairwiseSpec, scorers::ScorerSpec};
 pub use crate::{
     optimising::{Method, OptimiseSpec, SplitSpec, TextName},
@@ -267,6 +267,18 @@ impl SuiteSpec {
             }
         }
         Ok(())
+    }
+
+    /// Whether something of it depends on what models cost: its budget, a scorer or its reward.
+    pub fn counts_money(&self) -> bool {
+        let is_bound = |scorer: &ScorerSpec| match scorer {
+            ScorerSpec::Consumed(spec) => spec.cost_micros.is_some(),
+            _ => false,
+        };
+        let mut terms = self.reward.iter().flat_map(|reward| &reward.sum);
+        self.budget.cost_micros.is_some()
+            || self.scorers.iter().any(is_bound)
+            || terms.any(|term| term.of == "cost_micros")
     }
 
     /// The names of the variants, in their order.

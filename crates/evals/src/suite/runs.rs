@@ -45,6 +45,7 @@ pub async fn of_runs(
     evaluation: &str,
 ) -> Result<(Vec<Sample>, Vec<DataFault>), SystemError> {
     let (mut samples, mut left_out) = (Vec::new(), Vec::new());
+    let mut missing: Vec<&String> = spec.ids.iter().collect();
     let limit = spec.limit.unwrap_or(usize::MAX);
     let own = format!("{evaluation}/");
     let is_own = |row: &RunRow| {
@@ -61,6 +62,7 @@ pub async fn of_runs(
             if samples.len() == limit {
                 break;
             }
+            missing.retain(|id| !begins(row.run, id));
             if spec.is_chosen(row.run) && !is_own(row) {
                 match of_run(store, row.run, spec.expected).await? {
                     Ok(sample) => samples.push(sample),
@@ -70,6 +72,12 @@ pub async fn of_runs(
         }
         after = page.into_iter().next_back();
         if after.is_none() {
+            let reason = "no recorded run has an id that begins so";
+            left_out.extend(
+                missing
+                    .iter()
+                    .map(|id| DataFault::new(format!("run {id}"), reason)),
+            );
             break;
         }
     }
@@ -152,12 +160,12 @@ pub async fn of_run(
 
 impl RunsSpec {
     fn is_chosen(&self, run: RunId) -> bool {
-        let id = run.to_string();
-        let plain = id.replace('-', "");
-        let begins = |chosen: &String| {
-            !chosen.is_empty()
-                && (id.starts_with(chosen.as_str()) || plain.starts_with(chosen.as_str()))
-        };
-        self.ids.is_empty() || self.ids.iter().any(begins)
+        self.ids.is_empty() || self.ids.iter().any(|id| begins(run, id))
     }
+}
+
+/// Whether the id of a run begins so.
+pub(crate) fn begins(run: RunId, chosen: &str) -> bool {
+    let id = run.to_string();
+    !chosen.is_empty() && (id.starts_with(chosen) || id.replace('-', "").starts_with(chosen))
 }

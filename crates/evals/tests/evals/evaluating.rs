@@ -310,6 +310,49 @@ async fn no_cell_starts_once_the_budget_is_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_gate_does_not_pass_by_what_was_not_measured() {
+    let gated = |change: serde_json::Value| {
+        let mut whole = json!({
+            "repeat": 1, "scorers": [{ "length": { "least": 1 } }],
+            "reward": { "sum": [{ "of": "length" }] },
+            "gate": { "against": "base", "success": { "not_worse_by": 0.2 } },
+        });
+        let object = whole.as_object_mut().unwrap();
+        object.extend(change.as_object().unwrap().clone());
+        Evaluation::new(suite(whole), &team(), samples(60)).unwrap()
+    };
+    let faults = async |evaluation: &Evaluation, model: &ScriptedModel| {
+        let cells = evaluated(InMemoryStore::new(), evaluation, model).await;
+        Report::new(evaluation, cells).gate.unwrap().faults
+    };
+    let whole = gated(json!({}));
+    assert_eq!(faults(&whole, &model()).await, Vec::<String>::new());
+    // The budget leaves out the last samples, which may be the hard ones.
+    let bounded = gated(json!({ "budget": { "model_calls": 100 }, "concurrency": 1 }));
+    assert_eq!(
+        faults(&bounded, &model()).await,
+        ["cells that were not run: 20"]
+    );
+    // A server that fails at the hard samples of one variant keeps it from losing them.
+    let failing = || {
+        ScriptedModel::from_reply_fn(|request, _| match answer(request) {
+            hard if hard.message.content() == "?" => {
+                Reply::Fail(ModelError::new(ErrorKind::Authentication, "no such key"))
+            }
+            response => Reply::Respond(response),
+        })
+    };
+    let told = "other: worse against base, where what has no verdict counts as the lowest";
+    assert_eq!(faults(&whole, &failing()).await, [told]);
+    let by_reward = json!({ "against": "base", "reward": { "not_worse_by": 0.2 } });
+    let told = "other: cells without a reward, since a server failed: 20; the same command tries them again";
+    assert_eq!(
+        faults(&gated(json!({ "gate": by_reward })), &failing()).await,
+        [told]
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_recorded_cell_counts_although_the_budget_is_used_up() {
     let store = InMemoryStore::new();
     let model = model().delay(Duration::from_millis(5));

@@ -4,16 +4,17 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
-    contract::{Entropy as _, InMemoryStore, SeededEntropy},
+    contract::{Entropy as _, InMemoryStore, ModelError, SeededEntropy},
     definition::{AgentSpec, TeamSpec},
     run::{BehaviorHandle, Registry, RunContext},
-    testing::{EffectLog, ScriptedModel},
+    testing::{EffectLog, Reply, ScriptedModel},
     vocabulary::{
-        AgentError, Effect, Message, ModelRequest, ModelResponse, Outcome, ToolCall, ToolDefinition,
+        AgentError, Effect, ErrorKind, Message, ModelRequest, ModelResponse, Outcome, ToolCall,
+        ToolDefinition,
     },
 };
 use ghostlight_evals::{
-    Evaluation, Forked, Report,
+    Cell, CellResult, Evaluation, Forked, Report,
     suite::{Sample, SuiteSpec},
     trajectory::{Export, Form, Rows},
 };
@@ -162,6 +163,50 @@ async fn a_variant_that_was_changed_continues_anew() {
     assert_eq!(successes(&first), [Some(true), Some(false)]);
     assert_eq!(successes(&second), [Some(true), Some(true)]);
     assert_eq!(asked, 1, "the other variant is as it was");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_whose_server_failed_is_tried_again_next_time() {
+    let (store, log) = (InMemoryStore::new(), EffectLog::new());
+    let evaluation = evaluation_of(vec![Sample::new("s1", "is it so?")], 1);
+    forked(&store, &log, &evaluation, None).await;
+    let refused = || Reply::Fail(ModelError::new(ErrorKind::Authentication, "no such key"));
+    let failing = ScriptedModel::from_reply_fn(move |_, _| refused());
+    let system = start(&store, &log, &evaluation, &failing).await;
+    let first = evaluation.fork(&system, 1, |_| {}).await.unwrap();
+    system.stop().await.unwrap();
+    let is_left_out = |cell: &Cell| matches!(cell.result, CellResult::Infrastructure { .. });
+    assert!(first.cells.iter().all(is_left_out), "{:?}", first.cells);
+    let (second, asked) = forked(&store, &log, &evaluation, Some(1)).await;
+    let successes: Vec<_> = second.cells.iter().map(Cell::success).collect();
+    assert_eq!((successes, asked), (vec![Some(true), Some(false)], 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_that_was_interrupted_is_not_continued_by_looking_at_it() {
+    let (store, log) = (InMemoryStore::new(), EffectLog::new());
+    let sample = Sample::new("s1", "is it so?");
+    let evaluation = evaluation_of(vec![sample.clone()], 1);
+    forked(&store, &log, &evaluation, None).await;
+    let slow = model().delay(Duration::from_secs(3_600));
+    let system = start(&store, &log, &evaluation, &slow).await;
+    let work = evaluation.fork(&system, 1, |_| {});
+    assert!(
+        tokio::time::timeout(Duration::from_secs(1), work)
+            .await
+            .is_err()
+    );
+    system.stop().await.unwrap();
+    let model = model();
+    let system = start(&store, &log, &evaluation, &model).await;
+    let found = evaluation
+        .recorded_forks(&system, &sample, 1)
+        .await
+        .unwrap();
+    assert_eq!((found.len(), model.calls()), (0, 0));
+    // What carries them on asks.
+    let forked = evaluation.fork(&system, 1, |_| {}).await.unwrap();
+    assert_eq!((forked.cells.len(), model.calls()), (2, 2));
 }
 
 #[tokio::test(start_paused = true)]

@@ -150,8 +150,7 @@ async fn a_variant_does_not_pass_by_answers_that_make_verdicts_unreadable() {
         let muddled = scores(30);
         let muddled = reported(InMemoryStore::new(), &evaluation, &[("judge", &muddled)]).await;
         assert_eq!(muddled.variants[1].counts.unreadable, 30);
-        let wanted =
-            format!("long: {told}, where verdicts that cannot be read count as the lowest");
+        let wanted = format!("long: {told}, where what has no verdict counts as the lowest");
         assert_eq!(faults(&muddled), [wanted]);
     }
 }

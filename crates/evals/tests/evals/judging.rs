@@ -202,13 +202,16 @@ async fn the_second_question_says_what_was_wrong_with_the_first_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_takes_no_schema_is_asked_without_one() {
-    let model = ScriptedModel::from_reply_fn(|request, _| match &request.output {
-        Some(_) => Reply::Fail(ModelError::new(ErrorKind::InvalidInput, "no schemas here")),
-        None => Reply::Respond(ModelResponse::text("{\"reason\": \"x\", \"score\": 5}")),
-    });
-    let evaluation = Evaluation::new(suite(json!({})), &team(), samples(&["a"])).unwrap();
-    let report = reported(InMemoryStore::new(), &evaluation, &[("judge", &model)]).await;
-    assert_eq!(values(&report.cells), [Some(1.0)]);
+    // Or its model does not come to an end by it.
+    for kind in [ErrorKind::InvalidInput, ErrorKind::TooLarge] {
+        let model = ScriptedModel::from_reply_fn(move |request, _| match &request.output {
+            Some(_) => Reply::Fail(ModelError::new(kind.clone(), "no schemas here")),
+            None => Reply::Respond(ModelResponse::text("{\"reason\": \"x\", \"score\": 5}")),
+        });
+        let evaluation = Evaluation::new(suite(json!({})), &team(), samples(&["a"])).unwrap();
+        let report = reported(InMemoryStore::new(), &evaluation, &[("judge", &model)]).await;
+        assert_eq!(values(&report.cells), [Some(1.0)]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -78,7 +78,7 @@ async fn a_variant_does_not_pass_by_making_the_stricter_judge_unreadable() {
         assert_eq!(found.len(), 1, "{gate}: {found:?}");
         assert_eq!(
             found[0],
-            format!("long: {told}, where verdicts that cannot be read count as the lowest"),
+            format!("long: {told}, where what has no verdict counts as the lowest"),
         );
         let of = |variant: &str| -> Vec<&ghostlight_evals::Cell> {
             let cells = report.cells.iter();
@@ -120,8 +120,7 @@ async fn an_answer_that_a_judge_cannot_be_shown_counts_as_an_unreadable_verdict(
             (40, 0),
             "{kind:?}"
         );
-        let wanted =
-            "long: worse against base, where verdicts that cannot be read count as the lowest";
+        let wanted = "long: worse against base, where what has no verdict counts as the lowest";
         assert_eq!(faults(&report), [wanted], "{kind:?}");
     }
 }
@@ -135,6 +134,99 @@ async fn a_judge_that_refused_an_answer_is_asked_again_next_time() {
     let lenient = lenient();
     let again = reported(store.another_process(), &evaluation, &[("judge", &lenient)]).await;
     assert_eq!(again.cells[0].value("judge"), Some(1.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tagged_sample_does_not_succeed_by_the_verdict_of_the_kinder_judge_alone() {
+    let suite = suite(json!({
+        "scorers": [{ "judge": { "rubric": "Is it kind?", "by": ["judge", "lenient"] } }],
+        "gate": { "tags": { "smoke": "all" } },
+    }));
+    let mut asked = samples(&["Please a"]);
+    asked[0].tags = vec![String::from("smoke")];
+    let evaluation = Evaluation::new(suite, &team(), asked).unwrap();
+    let (strict, lenient) = (strict(|| Ok("It depends.")), lenient());
+    let models = [("judge", &strict), ("lenient", &lenient)];
+    let report = reported(InMemoryStore::new(), &evaluation, &models).await;
+    assert_eq!(report.cells[0].success(), Some(true));
+    assert_eq!(faults(&report).len(), 1, "{:?}", report.gate);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_variant_decides_whether_its_judge_counts() {
+    let suite = suite(two_variants(&json!({
+        "scorers": [
+            { "effects": {} },
+            { "judge": { "rubric": "Is it kind?", "by": ["judge", "other"], "agreement": 0.6 } },
+        ],
+        "gate": { "against": "base", "success": { "not_worse_by": 0.1 } },
+    })));
+    let evaluation = Evaluation::new(suite, &team(), many()).unwrap();
+    // Both agree about the base; what `long` says makes them disagree, and neither likes it.
+    let by = |disliked: [u64; 2]| {
+        judge(move |material| {
+            let answer = material["answer"].as_str().unwrap();
+            let score = match (answer.starts_with("Please"), answer.len() % 2) {
+                (true, place) => disliked[place],
+                (false, place) => 4 + place as u64,
+            };
+            json!({ "reason": "r", "score": score }).to_string()
+        })
+    };
+    let (one, two) = (by([1, 3]), by([3, 1]));
+    let models = [("judge", &one), ("other", &two)];
+    let report = reported(InMemoryStore::new(), &evaluation, &models).await;
+    assert_eq!(
+        (report.judges[0].alpha, report.judges[0].counts),
+        (Some(1.0), true)
+    );
+    assert_eq!(faults(&report), ["long: worse against base"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_persons_verdict_is_about_the_answer_that_was_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let labels = (0..4).map(|n| json!({ "sample": format!("s{n}"), "score": n + 2 }).to_string());
+    let labels: Vec<String> = labels.collect();
+    std::fs::write(folder.path().join("labels.jsonl"), labels.join("\n")).unwrap();
+    let change = json!({ "scorers": [{ "effects": {} }, of_judge()] });
+    let asked = samples(&["a", "b", "c", "d"]);
+    let suite = suite(two_variants(&change));
+    let evaluation = Evaluation::in_folder(suite, &team(), asked, folder.path()).unwrap();
+    // As a person about the base's answers, which are one letter; 1 about all others.
+    let model = judge(|material| {
+        let answer = material["answer"].as_str().unwrap();
+        let place = ["a", "b", "c", "d"]
+            .iter()
+            .position(|letter| *letter == answer);
+        json!({ "reason": "r", "score": place.map_or(1, |place| place + 2) }).to_string()
+    });
+    let report = reported(InMemoryStore::new(), &evaluation, &[("judge", &model)]).await;
+    let people = report.judges[0].people.as_ref().unwrap();
+    assert_eq!((people.both, people.kappa), (4, Some(1.0)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_judge_does_not_agree_with_people_by_keeping_silent() {
+    let folder = tempfile::tempdir().unwrap();
+    let labels = (1..=5).map(|score| {
+        json!({ "input": "q", "answer": "a".repeat(score), "score": score }).to_string()
+    });
+    let labels: Vec<String> = labels.collect();
+    std::fs::write(folder.path().join("labels.jsonl"), labels.join("\n")).unwrap();
+    let suite = suite(json!({ "scorers": [{ "effects": {} }, of_judge()] }));
+    let asked = samples(&["x"]);
+    let evaluation = Evaluation::in_folder(suite, &team(), asked, folder.path()).unwrap();
+    let model = judge(|material| match material["answer"].as_str().unwrap() {
+        "a" => json!({ "reason": "r", "score": 1 }).to_string(),
+        "aaaaa" => json!({ "reason": "r", "score": 5 }).to_string(),
+        _ => String::from("It depends."),
+    });
+    let report = reported(InMemoryStore::new(), &evaluation, &[("judge", &model)]).await;
+    let judge = &report.judges[0];
+    let people = judge.people.as_ref().unwrap();
+    assert_eq!((people.labels, people.both), (5, 2));
+    assert!(people.kappa.unwrap() < 0.6 && !judge.counts, "{people:?}");
 }
 
 /// A judge whose verdicts are those of people turned around, and how it counts.

@@ -192,8 +192,9 @@ impl Failure {
                 ),
             ),
             Self::Timeout(phase) => (ErrorKind::Timeout, true, phase.message(host)),
+            // The model would not end: that is its own fault, and not the server's.
             Self::TooLarge(limit) => (
-                ErrorKind::Model,
+                ErrorKind::TooLarge,
                 false,
                 format!(
                     "the answer of {host} is larger than {limit} bytes; raise \

@@ -53,6 +53,9 @@ pub(super) async fn optimise(arguments: EvalOptimise, registry: Registry) -> Res
     let mut file = team(&suite, path)?;
     let holds_team = matches!(suite.team, TeamSource::Here(_));
     default_model::define(file.spec_mut(), &registry, &arguments.model)?;
+    if suite.counts_money() {
+        default_model::check_prices(file.spec(), &registry)?;
+    }
     let optimiser = Optimiser::in_folder(suite, file.spec(), samples, folder).map_err(usage)?;
     let (train, validate, test) = optimiser.parts();
     let (method, tries) = (optimiser.spec().method.as_str(), optimiser.spec().tries);
