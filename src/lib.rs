@@ -269,6 +269,10 @@ mod guide {
     struct Mcp;
     #[doc = include_str!("../docs/guide/behaviors-and-workflows.md")]
     struct BehaviorsAndWorkflows;
+    #[doc = include_str!("../docs/guide/policies-and-interceptors.md")]
+    struct PoliciesAndInterceptors;
+    #[doc = include_str!("../docs/guide/context.md")]
+    struct Context;
     #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]
     struct SessionsStateArtifacts;
     #[cfg(feature = "evals")]
