@@ -56,10 +56,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     let explorer = Agent::new("explorer").tool(look_up).max_steps(100);
     let explorers = explorer
         .into_team()?
-        .budget(Budget {
-            cost_micros: Some(20_000),
-            ..Budget::default()
-        })
+        .budget(Budget::default().cost_micros(20_000))
         .budget_warnings([50, 90]);
     let chief = Agent::from_fn("chief", divide).agent(Agent::new("reader").tool(look_up));
     let system = System::builder(InMemoryStore::new())
@@ -89,11 +86,7 @@ async fn main() -> Result<(), ghostlight::Error> {
     println!("  what it has: {}", outcome.text());
 
     println!("\nEight model calls for two readers:");
-    let budget = Budget {
-        model_calls: Some(8),
-        ..Budget::default()
-    };
-    let turn = Turn::text("Read.").budget(budget);
+    let turn = Turn::text("Read.").budget(Budget::default().model_calls(8));
     let run = system.session("chief", "ada").send(turn).await?;
     println!("  {}", run.outcome().await?.text());
     system.stop().await

@@ -161,8 +161,8 @@
 //! With `http`, `reqwest` 0.13 has TLS in the whole program, but no provider of cryptography: our own clients are given
 //! ring. A `reqwest` of your own with its default features brings a provider. Without them, `reqwest::Client::new()`
 //! panics until there is one: name its feature `rustls`, or begin `main` with
-//! `rustls::crypto::ring::default_provider().install_default()`. Constructing a model installs ring where the program has
-//! chosen none.
+//! `rustls::crypto::ring::default_provider().install_default()`. No model chooses for the process; a toolset of an MCP
+//! server over HTTP does, where the program has not.
 #![cfg_attr(docsrs, feature(doc_cfg))] // docs.rs shows which feature each item needs.
 
 // What `#[tool]` generates names `::ghostlight`, also in this crate's own tools and tests.
@@ -270,6 +270,10 @@ mod guide {
     struct Mcp;
     #[doc = include_str!("../docs/guide/behaviors-and-workflows.md")]
     struct BehaviorsAndWorkflows;
+    #[doc = include_str!("../docs/guide/policies-and-interceptors.md")]
+    struct PoliciesAndInterceptors;
+    #[doc = include_str!("../docs/guide/context.md")]
+    struct Context;
     #[doc = include_str!("../docs/guide/sessions-state-artifacts.md")]
     struct SessionsStateArtifacts;
     #[cfg(feature = "evals")]

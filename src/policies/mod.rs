@@ -3,24 +3,24 @@
 //! | name | policy |
 //! |---|---|
 //! | `planning` | [`Planning`]: the tool `create_tasks`, a least number of plan revisions, and a reflection when the plan stagnates |
-//! | `recovery` | [`Recovery`]: a failed call is reflected on and made good, or told in the answer |
-//! | `synthesis` | [`Synthesis`]: the answer is written once more from what the tools found, and cites it |
-//! | `cited_answers` | [`CitedAnswers`]: what an answer cites was found in its run, and supports what it says |
-//! | `verification` | [`Verification`]: enough distinct evidence of enough weight before an answer |
-//! | `repetition` | [`Repetition`]: going round in circles is noticed, told, and ended |
-//! | `self_reflection` | [`SelfReflection`]: patterns in what the agent really did, in this turn and before, are told to its model |
+//! | `recovery` | [`Recovery`]: has the model reflect on a failed call, and make it good or mention it in the answer |
+//! | `synthesis` | [`Synthesis`]: has the answer written once more from what the tools found, with citations |
+//! | `cited_answers` | [`CitedAnswers`]: holds an answer's citations to what was found in its run, and to what it supports |
+//! | `verification` | [`Verification`]: asks for enough distinct evidence of enough weight before an answer |
+//! | `repetition` | [`Repetition`]: notices when the agent goes round in circles, tells its model, and ends it |
+//! | `self_reflection` | [`SelfReflection`]: tells the model of patterns in what the agent really did, in this turn and before |
 //! | `todos` | [`Todos`]: the tool `todo_write`, whose list lives in the session |
 //! | `control` | [`Control`]: the tools `exit_loop` and `escalate` |
 //! | `instructions` | [`Instructions`]: instructions as templates over state and artifacts, a provider, the order of their parts |
-//! | `input_files` | [`InputFiles`]: the files that a turn brings are kept as artifacts |
-//! | `output_key` | [`OutputKey`]: the answer is kept in state, for others to be told of it |
-//! | `keep_state` | [`KeepState`]: what agents below wrote is kept beyond their tree |
-//! | `throttle` | [`Throttle`]: messages that come too soon after another one are held back, and told to be |
-//! | `tool_search` | [`ToolSearch`]: of many tools a request holds those that fit, and the tool `search_tools` finds others |
-//! | `soft_budget` | [`SoftBudget`]: bounds at which the model is told, and goes on or answers, before a budget stops it |
+//! | `input_files` | [`InputFiles`]: keeps the files of a turn as artifacts |
+//! | `output_key` | [`OutputKey`]: keeps the answer in state, where other agents can read it |
+//! | `keep_state` | [`KeepState`]: keeps what agents below wrote beyond their tree |
+//! | `throttle` | [`Throttle`]: holds back messages that come too soon after another one, and tells the agent so |
+//! | `tool_search` | [`ToolSearch`]: puts only the fitting ones of many tools into a request; the tool `search_tools` finds others |
+//! | `soft_budget` | [`SoftBudget`]: warns the model, or has it answer, before a budget stops the run |
 //! | `board` | [`Board`]: the tool `board`, whose entries all agents of a tree share |
-//! | `skill_tools` | [`SkillTools`]: while a skill is in use, only the tools that it names are called |
-//! | `tool_limits` | [`ToolLimits`]: single tools are called so often in a run and no more |
+//! | `skill_tools` | [`SkillTools`]: allows only the tools that a skill names while it is in use |
+//! | `tool_limits` | [`ToolLimits`]: bounds how often single tools are called in a run |
 //!
 //! Each is a [`Policy`] around a state machine that is plain data and can be used alone. They may
 //! be combined at will: every policy judges an answer, their reasons reach the model as one

@@ -131,7 +131,7 @@ impl SoftBudget {
         } = overrun;
         let amount = |amount: u64| match resource {
             Resource::WallTime => format!("{} s", amount as f64 / 1e3),
-            Resource::Cost => format!("{} of money", amount as f64 / 1e6),
+            Resource::CostMicros => format!("{} of money", amount as f64 / 1e6),
             _ => format!("{amount} {resource}"),
         };
         let what = format!(

@@ -41,8 +41,8 @@ interceptors:
         let over = matches!(
             outcome,
             Outcome::Stopped {
-                reason: StopReason::BudgetExhausted(Resource::Cost)
-                    | StopReason::FinishOverBudget(Resource::Cost),
+                reason: StopReason::BudgetExhausted(Resource::CostMicros)
+                    | StopReason::FinishOverBudget(Resource::CostMicros),
                 ..
             }
         );

@@ -98,9 +98,10 @@ async fn stream(
     (response, deltas)
 }
 
-/// With this crate in a program, its own `reqwest` knows TLS without a provider of cryptography.
+/// The choice is the program's.
 #[test]
-fn a_programs_own_client_finds_a_provider_of_cryptography() {
-    let _model = ghostlight::models::Gemini::new("gemini-2.5-flash");
-    let _client = reqwest::Client::new();
+fn constructing_a_model_chooses_no_cryptography_for_the_process() {
+    let _gemini = ghostlight::models::Gemini::new("gemini-2.5-flash");
+    let _embedder = ghostlight::models::OpenAiEmbedder::new("text-embedding-3-small", 8);
+    assert!(rustls::crypto::CryptoProvider::get_default().is_none());
 }

@@ -167,7 +167,7 @@ impl Run {
 
     /// The events of the run and all runs below it, from the first on and then live; where a turn was
     /// [sent](Session::send) to the run and another one took it, then that one's. A handle that may not look at the run
-    /// gets none.
+    /// gets none. Of a run that is not recorded they wait for its beginning; [`status`](Self::status) says whether it is there.
     pub fn events(&self) -> EventStream {
         let observers = &self.system.shared().services.previewer.observers;
         let early = self.early.take(self.id);

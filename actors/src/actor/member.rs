@@ -86,10 +86,6 @@ async fn ask_actor(
 ) -> Result<Outcome, AgentError> {
     let (run, task) = (cx.run(), cx.input().clone());
     let name = cx.spec().name.clone();
-    let failed = {
-        let name = name.clone();
-        move |kind, what: String| OperationError::new(kind, format!("{name}: {what}"))
-    };
     let key = format!("{run}/{name}");
     let asked = async move {
         let mut deaths = 0;
@@ -101,7 +97,7 @@ async fn ask_actor(
                 reply,
             };
             let unreachable = |error: String| {
-                failed(
+                OperationError::new(
                     ErrorKind::Other,
                     format!("the actor cannot be reached: {error}"),
                 )
@@ -111,20 +107,19 @@ async fn ask_actor(
             let may_come_back = matches!(actor.0, Place::Supervised(_));
             match found.call(ask, None).await {
                 Ok(CallResult::Success(answer)) => {
-                    return answer.map_err(|reason| failed(ErrorKind::Other, reason));
+                    return answer.map_err(|reason| OperationError::new(ErrorKind::Other, reason));
                 }
                 Ok(CallResult::Timeout | CallResult::SenderError) if effect == Effect::Once => {
-                    return Err(failed(
+                    return Err(OperationError::new(
                         ErrorKind::InDoubt,
-                        "the actor ended without an answer, and may have acted; it is not asked again"
-                            .to_owned(),
+                        "the actor ended without an answer, and may have acted; it is not asked again",
                     ));
                 }
                 Ok(CallResult::Timeout | CallResult::SenderError) => {
                     deaths += 1;
                     if !may_come_back || deaths == DEATHS {
                         let what = format!("the actor ended without an answer (attempt {deaths})");
-                        return Err(failed(ErrorKind::Other, what));
+                        return Err(OperationError::new(ErrorKind::Other, what));
                     }
                 }
                 // It ended before the task reached it.

@@ -98,7 +98,7 @@ fn a_warning_is_given_once_for_each_share() {
     let calls = Resource::ModelCalls;
     assert_eq!(warnings(calls, 9, 10), [50, 90]);
     assert_eq!(warnings(Resource::Entries, u64::MAX, 0), none);
-    let shares_of_five = [2, 3, 4, 5].map(|used| warnings(Resource::Cost, used, 5));
+    let shares_of_five = [2, 3, 4, 5].map(|used| warnings(Resource::CostMicros, used, 5));
     assert_eq!(shares_of_five, [vec![], vec![50], vec![], vec![90]]);
 }
 

@@ -17,6 +17,14 @@ use super::Usage;
 ///
 /// A step is one model call with the tool calls that it asks for, so `model_calls` bounds the
 /// steps of the whole tree; an agent's `max_steps` bounds those of one leg.
+///
+/// ```
+/// use std::time::Duration;
+/// use ghostlight_actors::vocabulary::Budget;
+///
+/// let budget = Budget::default().model_calls(20).wall_time(Duration::from_secs(60));
+/// assert_eq!((budget.model_calls, budget.tool_calls), (Some(20), None));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
@@ -38,6 +46,11 @@ pub struct Budget {
     pub wall_time: Option<Duration>,
 }
 
+crate::setters!(Budget {} or none {
+    model_calls: u64, tool_calls: u64, tokens: u64, input_tokens: u64, output_tokens: u64, cost_micros: u64,
+    wall_time: Duration,
+});
+
 impl Budget {
     /// The bound on a resource, on wall time in milliseconds; `None` where there is none.
     pub fn bound(&self, resource: Resource) -> Option<u64> {
@@ -47,7 +60,7 @@ impl Budget {
             Resource::Tokens => self.tokens,
             Resource::InputTokens => self.input_tokens,
             Resource::OutputTokens => self.output_tokens,
-            Resource::Cost => self.cost_micros,
+            Resource::CostMicros => self.cost_micros,
             Resource::WallTime => self.wall_time.map(millis),
             Resource::Entries => None,
         }
@@ -61,7 +74,7 @@ impl Budget {
             tokens: bound(Resource::Tokens),
             input_tokens: bound(Resource::InputTokens),
             output_tokens: bound(Resource::OutputTokens),
-            cost_micros: bound(Resource::Cost),
+            cost_micros: bound(Resource::CostMicros),
             wall_time: bound(Resource::WallTime).map(Duration::from_millis),
         }
     }
@@ -98,8 +111,9 @@ pub enum Resource {
     InputTokens,
     /// Tokens of responses: [`Budget::output_tokens`].
     OutputTokens,
-    /// Money: [`Budget::cost_micros`].
-    Cost,
+    /// Money: [`Budget::cost_micros`]. Journals call it `cost`.
+    #[serde(rename = "cost")]
+    CostMicros,
     /// Wall time: [`Budget::wall_time`].
     WallTime,
     /// Entries of the run's journal.
@@ -115,7 +129,7 @@ impl Resource {
         Self::Tokens,
         Self::InputTokens,
         Self::OutputTokens,
-        Self::Cost,
+        Self::CostMicros,
     ];
 }
 
@@ -127,7 +141,7 @@ impl fmt::Display for Resource {
             Self::Tokens => "tokens",
             Self::InputTokens => "input tokens",
             Self::OutputTokens => "output tokens",
-            Self::Cost => "cost",
+            Self::CostMicros => "cost",
             Self::WallTime => "wall time",
             Self::Entries => "journal entries",
         })
@@ -176,7 +190,7 @@ impl Amounts {
             Resource::Tokens => self.tokens,
             Resource::InputTokens => self.input_tokens,
             Resource::OutputTokens => self.output_tokens,
-            Resource::Cost => self.cost_micros,
+            Resource::CostMicros => self.cost_micros,
             Resource::WallTime | Resource::Entries => 0,
         }
     }
@@ -190,7 +204,7 @@ impl Amounts {
             tokens: bound(Resource::Tokens),
             input_tokens: bound(Resource::InputTokens),
             output_tokens: bound(Resource::OutputTokens),
-            cost_micros: bound(Resource::Cost),
+            cost_micros: bound(Resource::CostMicros),
         }
     }
 
@@ -236,7 +250,7 @@ impl Spent {
             Resource::Tokens => self.usage.total_tokens(),
             Resource::InputTokens => self.usage.input_tokens,
             Resource::OutputTokens => self.usage.output_tokens,
-            Resource::Cost => self.usage.cost_micros,
+            Resource::CostMicros => self.usage.cost_micros,
             Resource::WallTime | Resource::Entries => 0,
         };
         consumed.saturating_add(self.given.of(resource))

@@ -226,7 +226,7 @@ fn budget_use(resource: Resource, percent: u32, used: u64, bound: u64) -> String
         format!("has used {used}{unit} of its {bound}{unit} of {resource}")
     };
     let told = match resource {
-        Resource::Cost => of(1e6, ""),
+        Resource::CostMicros => of(1e6, ""),
         Resource::WallTime => of(1e3, " s"),
         _ => format!("has used {used} of its {bound} {resource}"),
     };

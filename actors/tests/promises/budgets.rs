@@ -269,7 +269,7 @@ async fn input_output_and_cost_are_bounds_of_their_own() {
         (Resource::InputTokens, 201),
         (Resource::OutputTokens, 21),
         (Resource::Tokens, 221),
-        (Resource::Cost, 15),
+        (Resource::CostMicros, 15),
     ];
     for (resource, bound) in bounds {
         let stage = Stage::new();

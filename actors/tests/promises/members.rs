@@ -131,6 +131,7 @@ async fn a_member_that_dies_over_every_task_is_asked_three_times() {
     let run = ask(&system, "seeker", "go").await;
     let ends = text(&run).await;
     assert_eq!(ends.matches("ended without an answer").count(), 2, "{ends}");
+    assert!(!ends.contains("oracle: oracle"), "{ends}");
     assert_eq!(mortal.asked.load(SeqCst), 6);
     supervisor.terminate_child("oracle").await.unwrap();
     let run = ask(&system, "seeker", "again").await;

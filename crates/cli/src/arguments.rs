@@ -154,7 +154,7 @@ pub(super) struct Run {
     /// read from stdin where it is left out or `-`
     #[arg(value_name = "TEAM_FILE] [TEXT", num_args = 0..=2)]
     pub(super) words: Vec<String>,
-    /// A file that goes with it, by its path or by an address of HTTP; may be given several times
+    /// A file to send with the text, by its path or its HTTP address; may be given several times
     #[arg(long, value_name = "PATH|URL")]
     pub(super) file: Vec<String>,
     /// The conversation to which this turn belongs [default: a new one]
@@ -181,7 +181,7 @@ pub(super) struct Run {
     pub(super) show: ShowArguments,
     #[command(flatten)]
     pub(super) approval: ApprovalArguments,
-    /// Give every approval and confirmation for which the run asks
+    /// Approve and confirm whatever the run asks to have approved or confirmed
     #[arg(long)]
     pub(super) yes: bool,
 }
@@ -251,14 +251,14 @@ pub(super) struct Resume {
     pub(super) store: StoreArguments,
     #[command(flatten)]
     pub(super) show: ShowArguments,
-    /// Give every approval and confirmation for which the runs ask
+    /// Approve and confirm whatever the runs ask to have approved or confirmed
     #[arg(long)]
     pub(super) yes: bool,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Runs {
-    /// Also runs that have ended
+    /// Include runs that have ended
     #[arg(long)]
     pub(super) all: bool,
     /// Only those of this team
@@ -354,10 +354,10 @@ pub(super) struct Answer {
 #[derive(Clone, Debug, Default, Args)]
 #[group(multiple = false)]
 pub(super) struct Decision {
-    /// Yes
+    /// Approve it
     #[arg(long)]
     pub(super) approve: bool,
-    /// No, and why
+    /// Deny it, for this reason
     #[arg(long, value_name = "REASON", num_args = 0..=1, default_missing_value = "")]
     pub(super) deny: Option<String>,
     /// The call in doubt did happen
@@ -423,7 +423,7 @@ pub(super) struct Fork {
     pub(super) store: StoreArguments,
     #[command(flatten)]
     pub(super) show: ShowArguments,
-    /// Give every approval and confirmation for which the fork asks
+    /// Approve and confirm whatever the fork asks to have approved or confirmed
     #[arg(long)]
     pub(super) yes: bool,
 }

@@ -58,7 +58,7 @@ pub(super) struct Chat {
     pub(super) memory: bool,
     #[command(flatten)]
     pub(super) approval: ApprovalArguments,
-    /// Give every approval and confirmation for which a turn asks
+    /// Approve and confirm whatever a turn asks to have approved or confirmed
     #[arg(long)]
     pub(super) yes: bool,
 }

@@ -49,9 +49,9 @@ pub(super) enum TeamCommand {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum PricesCommand {
-    /// Say what models cost by the table in use, and where its figures are from
+    /// Show what models cost by the table in use, and where its figures are from
     Show(ShowArguments),
-    /// Go by this table from now on (JSON, as `prices show --json` prints it); `-` for the one of this version
+    /// Use this table from now on (JSON, as `prices show --json` prints it); `-` for the table of this version
     Update {
         /// The file
         file: PathBuf,

@@ -140,7 +140,7 @@ fn quota(text: &str) -> Result<(QuotaFor, Quota), String> {
 /// The networks that learn of the team.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
 pub(super) enum Shown {
-    /// Everybody; to use it needs a key
+    /// Everybody; using it needs a key
     Public,
     /// Every holder of a key
     #[default]
@@ -254,14 +254,14 @@ pub(super) enum KeyCommand {
         #[command(flatten)]
         keys: KeyArguments,
     },
-    /// List the keys, with those that have expired
+    /// List the keys, including those that have expired
     List {
         #[command(flatten)]
         keys: KeyArguments,
         #[command(flatten)]
         show: ShowArguments,
     },
-    /// End a key at once, also where a server runs
+    /// Revoke a key at once, even while a server runs
     Revoke {
         /// The key's id, as `ghostlight key list` shows it
         id: String,

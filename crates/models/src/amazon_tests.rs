@@ -12,7 +12,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::{Bedrock, bedrock::BedrockSpec, client::install_provider};
+use crate::{Bedrock, bedrock::BedrockSpec};
 
 /// Asks the chain where these variables are set and no others.
 async fn found(profile: Option<&str>, set: &[(&str, &str)]) -> Result<Keys, CredentialError> {
@@ -128,7 +128,6 @@ async fn variables_win_over_files_and_a_named_profile_wins_over_variables() {
 
 #[tokio::test]
 async fn a_container_and_a_machine_give_keys_that_end() {
-    install_provider();
     const KEYS: &str = r#"{"Code": "Success", "AccessKeyId": "ASIA", "SecretAccessKey": "hunter2", "Token": "t", "Expiration": "2999-01-01T00:00:00Z"}"#;
     let (container, heads) = server(&[("/keys", KEYS)]).await;
     let url = format!("{container}/keys");

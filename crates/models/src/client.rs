@@ -25,7 +25,6 @@ pub fn http_client(url: &str) -> Result<reqwest::Client, ModelError> {
             "the address must not hold a name, password or token: it is stored with the team",
         ));
     }
-    install_provider();
     client(&url, CONNECT)
 }
 
@@ -47,17 +46,6 @@ pub(super) fn client(url: &Url, connect: Duration) -> Result<reqwest::Client, Mo
     builder
         .build()
         .map_err(|_| invalid("no HTTP client could be made"))
-}
-
-/// Makes ring the process's provider of cryptography, if the program has chosen none.
-///
-/// With this crate in a program, its own `reqwest` knows TLS without a provider, and
-/// `reqwest::Client::new()` panics for want of one where the program's features name none.
-pub(crate) fn install_provider() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // If another thread was first, its provider is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-    }
 }
 
 /// TLS with ring and the machine's own trusted certificates, whatever the process's provider is.

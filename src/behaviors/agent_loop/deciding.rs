@@ -214,7 +214,7 @@ pub(crate) async fn within_budget(cx: &RunContext, answer: Answer) -> Result<Out
         Resource::Tokens,
         Resource::InputTokens,
         Resource::OutputTokens,
-        Resource::Cost,
+        Resource::CostMicros,
     ];
     let bounds = cx.start().budget;
     if consumed.iter().all(|what| bounds.bound(*what).is_none()) {

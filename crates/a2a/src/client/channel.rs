@@ -8,13 +8,12 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use reqwest::Url;
-use rustls_platform_verifier::ConfigVerifierExt as _;
 use serde_json::Value;
 use tonic::{
     Code, Extensions, Request, Status, Streaming, body::Body, client::Grpc, metadata::MetadataMap,
 };
 
-use super::{ClientError, ClientOptions, ClientOptionsError, exchange::MAX_BYTES};
+use super::{ClientError, ClientOptions, exchange::MAX_BYTES};
 use crate::{
     grpc::{Codec, UnreadError, error_of, path},
     protocol::{Method, ProtocolError, VERSION, VERSION_HEADER},
@@ -30,9 +29,7 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(settings: &ClientOptions) -> Result<Self, ClientOptionsError> {
-        let tls = rustls::ClientConfig::with_platform_verifier();
-        let tls = tls.map_err(|error| ClientOptionsError::Client(error.to_string()))?;
+    pub(super) fn new(settings: &ClientOptions, tls: rustls::ClientConfig) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
@@ -48,7 +45,7 @@ impl Channel {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
             .build(connector);
-        Ok(Self { connections })
+        Self { connections }
     }
 
     /// Calls a method, and returns the result.

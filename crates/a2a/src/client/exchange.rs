@@ -1,7 +1,10 @@
 //! Requests and responses over HTTP, in either binding.
 
+use std::sync::Arc;
+
 use futures_util::StreamExt as _;
 use reqwest::{Client, RequestBuilder, Response, Url, redirect};
+use rustls_platform_verifier::BuilderVerifierExt;
 use serde_json::{Value, json};
 
 use super::{
@@ -17,6 +20,15 @@ const REDIRECTS: usize = 3;
 /// The most characters of an agent's text in an error.
 const SHOWN: usize = 300;
 
+/// TLS with ring, whichever provider the process has, and the machine's own trusted certificates.
+fn tls() -> Result<rustls::ClientConfig, rustls::Error> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls =
+        rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    let tls = tls.and_then(BuilderVerifierExt::with_platform_verifier)?;
+    Ok(tls.with_no_client_auth())
+}
+
 /// The HTTP side of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Exchange {
@@ -29,8 +41,7 @@ pub(super) struct Exchange {
 impl Exchange {
     pub(super) fn new(settings: ClientOptions) -> Result<Self, ClientOptionsError> {
         let addresses = settings.check()?;
-        // A provider that the program has installed already stays.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        let tls = tls().map_err(|error| ClientOptionsError::Client(error.to_string()))?;
         // The headers hold secrets, so they are sent nowhere else.
         let same_origin = redirect::Policy::custom(|attempt| {
             let origin = attempt.previous().first().map(Url::origin);
@@ -43,9 +54,10 @@ impl Exchange {
         let http = Client::builder()
             .connect_timeout(settings.request_timeout)
             .redirect(same_origin)
+            .tls_backend_preconfigured(tls.clone())
             .build()
             .map_err(|error| ClientOptionsError::Client(error.to_string()))?;
-        let channel = Channel::new(&settings)?;
+        let channel = Channel::new(&settings, tls);
         Ok(Self {
             http,
             settings,

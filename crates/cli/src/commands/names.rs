@@ -88,11 +88,11 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
     ("memory", "remembers from one run to the next"),
     (
         "recall_documents",
-        "adds to a request what an index of documents says about it",
+        "adds to a request the passages of an index that fit it",
     ),
     (
         "context",
-        "requests are kept in bounds: see `context` in `ghostlight team schema`",
+        "keeps requests in bounds: see `context` in `ghostlight team schema`",
     ),
     (
         "planning",
@@ -100,23 +100,23 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
     ),
     (
         "recovery",
-        "a failed call is reflected on and made good, or told in the answer",
+        "has the model reflect on a failed call, and make it good or mention it in the answer",
     ),
     (
         "synthesis",
-        "the answer is written once more from what the tools found, and cites it",
+        "has the answer written once more from what the tools found, with citations",
     ),
     (
         "verification",
-        "enough distinct evidence of enough weight before an answer",
+        "asks for enough distinct evidence of enough weight before an answer",
     ),
     (
         "repetition",
-        "going round in circles is noticed, told, and ended",
+        "notices when the agent goes round in circles, tells its model, and ends it",
     ),
     (
         "self_reflection",
-        "patterns in what the agent really did are told to its model",
+        "tells the model of patterns in what the agent really did",
     ),
     (
         "todos",
@@ -127,33 +127,30 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
         "instructions",
         "instructions as templates over state and artifacts, a provider, the order of their parts",
     ),
-    (
-        "input_files",
-        "the files that a turn brings are kept as artifacts",
-    ),
+    ("input_files", "keeps the files of a turn as artifacts"),
     (
         "output_key",
-        "the answer is kept in state, for others to be told of it",
+        "keeps the answer in state, where other agents can read it",
     ),
     (
         "end_when",
-        "the agent's own loop ends when a condition holds",
+        "ends the agent's own loop when a condition holds",
     ),
     (
         "keep_state",
-        "what agents below wrote is kept beyond their tree",
+        "keeps what agents below wrote beyond their tree",
     ),
     (
         "throttle",
-        "messages that come too soon after another one are held back, and told to be",
+        "holds back messages that come too soon after another one, and tells the agent so",
     ),
     (
         "tool_search",
-        "of many tools a request holds those that fit",
+        "puts only the fitting ones of many tools into a request",
     ),
     (
         "soft_budget",
-        "bounds at which the model is told, and continues or answers, before a budget stops it",
+        "warns the model, or has it answer, before a budget stops the run",
     ),
     (
         "board",
@@ -161,11 +158,11 @@ pub(super) const POLICIES: &[(&str, &str)] = &[
     ),
     (
         "skill_tools",
-        "while a skill is in use, only the tools that it names are called",
+        "allows only the tools that a skill names while it is in use",
     ),
     (
         "tool_limits",
-        "single tools are called so often in a run and no more",
+        "bounds how often single tools are called in a run",
     ),
 ];
 
@@ -241,47 +238,44 @@ pub(super) const TOOL_KINDS: &[(&str, &str)] = &[
 
 /// Interceptors.
 pub(super) const INTERCEPTORS: &[(&str, &str)] = &[
-    ("audit", "each call is written to a file, with its end"),
-    (
-        "authorization",
-        "says which agents and owners may call which tools and models",
-    ),
+    ("audit", "writes each call and its end to a file"),
+    ("authorization", "decides which agents may call which tools"),
     (
         "cache",
-        "the result of an equal call of a `read` tool or of a model",
+        "answers a call of a model or a `read` tool from an earlier one that was the same",
     ),
     (
         "circuit_breaker",
-        "after several failures calls are refused for a while",
+        "refuses calls for a while after several failures",
     ),
     (
         "guard",
-        "named sets of rules judge what goes in, what comes out and what tools say",
+        "judges input, answers and results of tools by named sets of rules",
     ),
-    ("logging", "each call is told to the log"),
+    ("logging", "logs each call"),
     ("metrics", "counts calls, failures, tokens and times"),
     (
         "personal_data",
-        "personal data in what goes out and comes in is replaced, refused or reported",
+        "replaces, refuses or reports personal data in what goes out and comes in",
     ),
-    ("prices", "what tokens cost, for budgets in money"),
+    ("prices", "sets what tokens cost, for budgets in money"),
     (
         "rate_limit",
-        "so many calls or tokens in a time, others wait",
+        "bounds the calls or tokens within a time; others wait",
     ),
     (
         "retry",
-        "failed calls are made again, but never those of `once` tools",
+        "repeats failed calls, but never those of `once` tools",
     ),
     (
         "sanitize",
-        "instructions that are hidden in what tools and people say are taken out or reported",
+        "removes hidden characters and forged marks from what people and tools say",
     ),
-    ("timeout", "a call that takes longer fails"),
-    ("tracing", "each call is a span of `tracing`"),
+    ("timeout", "ends a call that takes too long"),
+    ("tracing", "makes each call a span of `tracing`"),
     (
         "validation",
-        "texts that are too long or match patterns are refused",
+        "refuses texts that are too long or match a pattern",
     ),
 ];
 

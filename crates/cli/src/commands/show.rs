@@ -192,7 +192,7 @@ fn budget(allowance: &Allowance) -> String {
         if let Some(bound) = allowance.budget.bound(resource) {
             let used = allowance.spent.used(resource);
             parts.push(match resource {
-                Resource::Cost => {
+                Resource::CostMicros => {
                     let money = |micros: u64| micros as f64 / 1e6;
                     format!("{:.4} of {:.4} {resource}", money(used), money(bound))
                 }

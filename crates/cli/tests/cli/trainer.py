@@ -1,6 +1,7 @@
 """Agent Lightning's own server with rollouts that wait, and a model behind it that adds two numbers as a policy in training would.
 
-    trainer.py N    prints the gateway's address, and for each line of the standard input what a trainer finds there
+    trainer.py N    prints the gateway's address, and for each line of the standard input what a trainer finds there;
+                    a number in the line is how many episodes get their last answer, the others wait for it
 
 It needs `agentlightning` 1.0.2 without its dependencies, and `fastapi`, `httpx`, `structlog` and `uvicorn`. The model's tokens
 are bytes, and it answers as vLLM does: with the tokens of the prompt and of its answer, and the latter's probabilities.
@@ -26,6 +27,17 @@ from agentlightning.server.app import create_app  # noqa: E402
 
 structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
 model = fastapi.FastAPI()
+most, answered, rounds = float("inf"), set(), 0  # the episodes that may be answered, those that are, and the lines with a number
+
+
+async def turn_of(episode):
+    """Waits until an episode may have its last answer. A call from an earlier round, whose runner was killed, takes no place."""
+    begun = rounds
+    while episode not in answered and begun == rounds:
+        if len(answered) < most:
+            answered.add(episode)
+        else:
+            await asyncio.sleep(0.01)
 
 
 @model.post("/v1/chat/completions")
@@ -38,6 +50,7 @@ async def complete(request: fastapi.Request):
     a, b = (int(word) for word in question.rstrip("?").split(" ")[2::2])
     message = {"role": "assistant", "content": None}
     if messages[-1]["role"] == "tool":
+        await turn_of(a)
         sum = int(float(messages[-1]["content"]))
         # It has not learned yet to repeat what it reads.
         message["content"] = text = f"The sum is {sum + 1 if a % 4 == 0 else sum}"
@@ -84,6 +97,7 @@ async def found(client):
 
 
 async def main(count):
+    global most, rounds
     proxy = {"model_name": "policy", "include_log_probs": True, "train": {"temperature": 1}, "val": {"temperature": 0.7}}
     behind, _ = await serve(model)
     address, _ = await serve(create_app({"key": "", "default_proxy": proxy}))
@@ -99,7 +113,9 @@ async def main(count):
         ]
         (await client.post("/api/rollouts", json=waiting)).raise_for_status()
         print(address, flush=True)
-        while await asyncio.to_thread(sys.stdin.readline):
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            if line.strip():
+                most, rounds = int(line), rounds + 1
             print(json.dumps(await found(client)), flush=True)
 
 

@@ -72,7 +72,16 @@ impl Trainer {
 
     /// The episodes that ended, in the order of their ends.
     fn found(&mut self) -> Vec<Value> {
-        writeln!(self.input).unwrap();
+        self.found_after("")
+    }
+
+    /// Lets this number of episodes end, and the others wait for the model.
+    fn let_end(&mut self, episodes: usize) {
+        self.found_after(&episodes.to_string());
+    }
+
+    fn found_after(&mut self, line: &str) -> Vec<Value> {
+        writeln!(self.input, "{line}").unwrap();
         serde_json::from_str(&self.line()).unwrap()
     }
 }
@@ -171,18 +180,19 @@ fn a_runner_that_was_killed_leaves_a_trainer_the_same_episodes() {
         &address,
         "--take-running",
     ];
-    let mut kills = 0;
-    for ended in [2, 5, 8].map(|tenths| tenths * episodes() / 10) {
+    let kills = [2, 5, 8].map(|tenths| tenths * episodes() / 10);
+    for ended in kills {
+        trainer.let_end(ended);
         let mut runner = desk.start_shipped(&words);
-        desk.until("the next episodes", |_| trainer.found().len() >= ended);
-        kills += u64::from(runner.0.try_wait().unwrap().is_none());
+        desk.until("the next episodes", |_| trainer.found().len() == ended);
+        assert!(runner.0.try_wait().unwrap().is_none(), "the others wait");
         runner.0.kill().unwrap();
         runner.0.wait().unwrap();
     }
-    assert!(kills > 0, "the runner was done before it could be killed");
+    trainer.let_end(episodes());
     desk.shipped(&words).exits(0);
     let asked = check(&trainer.found());
     // What was under way when it was killed was asked a second time, and nothing else.
-    let most = (episodes() * CALLS) as u64 + kills * AT_ONCE as u64;
+    let most = (episodes() * CALLS + kills.len() * AT_ONCE) as u64;
     assert!(asked <= most, "{asked} calls of at most {most}");
 }

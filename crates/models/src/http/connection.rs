@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use ghostlight_actors::contract::ModelError;
 
 use super::true_host;
-use crate::{Secret, client::install_provider};
+use crate::Secret;
 
 /// Settings that say how a server is reached.
 pub(crate) trait Reach: Clone {
@@ -27,7 +27,6 @@ pub(crate) struct Connection<S: Reach> {
 
 impl<S: Reach> Connection<S> {
     pub(crate) fn new(settings: S) -> Self {
-        install_provider();
         Self {
             settings: Arc::new(settings),
             endpoint: Arc::default(),

@@ -123,7 +123,6 @@ fn hex(bytes: &[u8]) -> String {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::client::install_provider;
 
     fn signed(
         (method, url, body): (http::Method, &str, &'static str),
@@ -131,7 +130,6 @@ mod tests {
         token: Option<&str>,
         moment: &str,
     ) -> String {
-        install_provider();
         let mut request = reqwest::Request::new(method, url.parse().unwrap());
         if !body.is_empty() {
             let json = HeaderValue::from_static("application/json");

@@ -19,7 +19,6 @@ use tokio::time::timeout;
 use super::{OpenAiSpec, embedding_forms::EmbeddingForm, endpoint::OpenAiEndpoint};
 use crate::{
     Secret, Timeouts,
-    client::install_provider,
     http::{
         Attempt, Endpoint, Failure, MAX_RESPONSE_BYTES, Phase, Reaching, Scrub, ServerKind,
         address, display_host, http_setters, no_credentials, without_credentials,
@@ -280,7 +279,6 @@ impl Embedder for OpenAiEmbedder {
 
 impl From<OpenAiEmbedderSpec> for OpenAiEmbedder {
     fn from(settings: OpenAiEmbedderSpec) -> Self {
-        install_provider();
         Self {
             settings: Arc::new(settings),
             form: EmbeddingForm::default(),

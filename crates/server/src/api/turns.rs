@@ -93,6 +93,15 @@ impl File {
             _ => return Err(Problem::invalid("a file has either `base64` or `url`")),
         };
         let (media_type, name) = (self.media_type, self.name);
+        let essence = media_type.split(';').next().unwrap_or_default();
+        let is_part =
+            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic());
+        if !matches!(essence.split_once('/'), Some((kind, form)) if is_part(kind) && is_part(form))
+        {
+            return Err(Problem::invalid(format!(
+                "{media_type:?} is not a media type such as `image/png`"
+            )));
+        }
         Ok(Part::Data(Data {
             media_type,
             name,

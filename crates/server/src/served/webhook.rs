@@ -245,6 +245,13 @@ impl Webhook {
             ));
         }
         let callback = self.callback.as_deref().map(|text| ("callback", text));
+        // What a request or the environment brings is checked when it comes.
+        let begins = callback.and_then(|(_, text)| text.split(['{', '$']).next());
+        if begins.is_some_and(|text| !text.trim().is_empty() && !is_of_http(text)) {
+            return Err(
+                "`callback` is not an address: it begins with https:// or http://".to_owned(),
+            );
+        }
         let texts = [("say", self.text()), ("session", self.session_key())];
         for (what, text) in texts.into_iter().chain(callback) {
             if text.trim().is_empty() {
@@ -270,6 +277,12 @@ impl Webhook {
             WebhookPiece::Query(_) => false,
         }
     }
+}
+
+fn is_of_http(address: &str) -> bool {
+    ["https://", "http://"]
+        .iter()
+        .any(|scheme| address.starts_with(scheme))
 }
 
 /// A part of a webhook's text.
@@ -404,6 +417,13 @@ mod tests {
     fn what_cannot_be_used_is_said() {
         let fine = || Webhook::new("w", "${S}");
         fine().check().unwrap();
+        for callback in [
+            "https://a.example/{body.id}",
+            "{body.reply_to}",
+            "${ANSWERS}",
+        ] {
+            fine().callback(callback).check().unwrap();
+        }
         let wrong = [
             (Webhook::new("w", ""), "no secret"),
             (Webhook::new("w", "hunter2"), "no secret"),
@@ -415,6 +435,11 @@ mod tests {
             (fine().say("{body."), "without its other"),
             (fine().say("a } b"), "without its other"),
             (fine().callback(""), "`callback` is empty"),
+            (fine().callback("./answers"), "`callback` is not an address"),
+            (
+                fine().callback("mail:{body.a}"),
+                "`callback` is not an address",
+            ),
             (fine().session("{body.}"), "`session` has {body.}"),
             (fine().wait(Duration::from_secs(31)), "30 seconds"),
             (

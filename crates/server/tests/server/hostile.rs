@@ -184,6 +184,10 @@ fn malformed(run: &str) -> Vec<(String, Vec<u16>)> {
             turn(r#"{"text":"x","files":[{"media_type":"a/b","base64":"!"}]}"#),
             &[422],
         ),
+        (
+            turn(r#"{"text":"x","files":[{"media_type":"picture","base64":"aa=="}]}"#),
+            &[422],
+        ),
         // A model's server opens no path of this machine.
         (
             turn(r#"{"text":"x","files":[{"media_type":"image/png","url":"./chart.png"}]}"#),
