@@ -40,20 +40,20 @@ impl Run {
     /// # Errors
     /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
-        self.check(Use::Act).await?;
-        let (reason, stop) = (reason.into(), None);
-        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason, stop })
-            .await
+        self.stop(reason.into(), None).await
     }
 
     /// Ends the run and everything below it as failed, because nothing was recorded for this many seconds. `false` when
     /// there is no such run or it has ended.
     pub(super) async fn expire(&self, silent_s: u64) -> Result<bool, SystemError> {
-        self.check(Use::Act).await?;
         let stop = StopReason::Expired(silent_s);
-        let (reason, stop) = (stop.to_string(), Some(stop));
-        self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason, stop })
-            .await
+        self.stop(stop.to_string(), Some(stop)).await
+    }
+
+    async fn stop(&self, reason: String, stop: Option<StopReason>) -> Result<bool, SystemError> {
+        self.check(Use::Act).await?;
+        let cancel = ItemBody::Cancel { reason, stop };
+        self.post_if_open("cancel".to_owned(), cancel).await
     }
 
     /// Cancels one call of the run; the run goes on. `false` when no such operation is under way,

@@ -208,12 +208,18 @@ impl Sessions {
         }
     }
 
-    /// Checks that the party that asks may look at a scope of the session's state.
-    async fn check_scope(&self, session: &SessionId, scope: &Scope) -> Result<(), SystemError> {
+    /// The store's name of a scope of the session's state, at which the party that asks may look. `None` for a run's own
+    /// scopes.
+    async fn shown_scope(
+        &self,
+        session: &SessionId,
+        scope: &Scope,
+    ) -> Result<Option<String>, SystemError> {
         match scope {
-            Scope::User(owner) => self.acting().check(Some(owner), Use::Look, session),
-            _ => self.check(session).await,
+            Scope::User(owner) => self.acting().check(Some(owner), Use::Look, session)?,
+            _ => self.check(session).await?,
         }
+        Ok(operations::stored_scope(session, scope))
     }
 
     /// The values of a scope of state, by key.
@@ -225,8 +231,7 @@ impl Sessions {
         session: &SessionId,
         scope: &Scope,
     ) -> Result<Vec<(String, Value)>, SystemError> {
-        self.check_scope(session, scope).await?;
-        let Some(scope) = operations::stored_scope(session, scope) else {
+        let Some(scope) = self.shown_scope(session, scope).await? else {
             return Ok(Vec::new());
         };
         let values = self.store.scope(scope).await?.into_iter();
@@ -243,8 +248,7 @@ impl Sessions {
         session: &SessionId,
         scope: &Scope,
     ) -> Result<Vec<ArtifactInfo>, SystemError> {
-        self.check_scope(session, scope).await?;
-        let Some(scope) = operations::stored_scope(session, scope) else {
+        let Some(scope) = self.shown_scope(session, scope).await? else {
             return Ok(Vec::new());
         };
         let rows = self.store.scope(artifact_scopes::latest(&scope)).await?;
@@ -263,8 +267,7 @@ impl Sessions {
         name: &str,
         version: Option<u64>,
     ) -> Result<Option<Artifact>, SystemError> {
-        self.check_scope(session, scope).await?;
-        let Some(scope) = operations::stored_scope(session, scope) else {
+        let Some(scope) = self.shown_scope(session, scope).await? else {
             return Ok(None);
         };
         let (rows, key) = artifact_scopes::row(&scope, name, version);

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, sync::Arc};
 use super::retention::{Retention, deletion};
 use crate::{
     contract::{
-        Append, Batch, BoxFuture, Claim, Committed, Deleted, Deletion, DynDeletion, DynMembership,
-        Expiry, InMemoryStore, Index, Inventory, Journals, MailboxItem, Mailboxes, Notice,
-        RunFilter, RunRow, SessionFilter, SessionRow, State, StateSlot, StateValue, Store,
-        StoreError, StoreHandle, StoredLine, TreeLine, artifact_scopes,
+        self, Append, Batch, BoxFuture, Claim, Committed, Deleted, Deletion, DynDeletion, Expiry,
+        InMemoryStore, Index, Journals, MailboxItem, Mailboxes, Notice, RunFilter, RunRow,
+        SessionFilter, SessionRow, State, StateSlot, StateValue, Store, StoreError, StoreHandle,
+        StoreWrapper, StoredLine, TreeLine, artifact_scopes,
     },
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
@@ -127,7 +127,22 @@ macro_rules! ask {
     };
 }
 
-impl Journals for VolatileTeams {
+/// What is not written here goes to the durable store: a store that is partly in memory is not copied, and only what is
+/// on disk is listed. Runs and sessions in memory are deleted in any case, those on disk if the store there deletes anything.
+impl StoreWrapper for VolatileTeams {
+    fn inner(&self) -> &dyn contract::DynStore {
+        &self.durable
+    }
+
+    async fn close(&self) -> Result<(), StoreError> {
+        self.memory.close().await?;
+        self.durable.close().await
+    }
+
+    fn deletion(&self) -> Option<&dyn DynDeletion> {
+        Some(self)
+    }
+
     async fn commit(
         &self,
         batches: Vec<Batch>,
@@ -187,13 +202,9 @@ impl Journals for VolatileTeams {
         }
         let mut claims = Vec::with_capacity(journals.len());
         for journal in journals {
-            claims.push(self.claim(journal, false).await);
+            claims.push(StoreWrapper::claim(self, journal, false).await);
         }
         Ok(claims)
-    }
-
-    fn term(&self) -> Option<u64> {
-        self.durable.term()
     }
 
     async fn confirm(&self, journal: JournalId, epoch: u64) -> Result<u64, StoreError> {
@@ -220,7 +231,7 @@ impl Journals for VolatileTeams {
         }
         let mut found = Vec::with_capacity(journals.len());
         for journal in journals {
-            found.push(self.read(journal, 0, limit).await);
+            found.push(StoreWrapper::read(self, journal, 0, limit).await);
         }
         Ok(found)
     }
@@ -246,9 +257,7 @@ impl Journals for VolatileTeams {
     ) -> Result<Vec<TreeLine>, StoreError> {
         ask!(self, self.has(root).await?, read_tree(root, after, limit))
     }
-}
 
-impl State for VolatileTeams {
     async fn state(&self, scope: String, key: String) -> Result<StateSlot, StoreError> {
         ask!(self, self.holds_scope(&scope).await?, state(scope, key))
     }
@@ -277,9 +286,7 @@ impl State for VolatileTeams {
         let in_memory = self.teams.contains(&*session.team);
         ask!(self, in_memory, put_checkpoint(session, bytes))
     }
-}
 
-impl Mailboxes for VolatileTeams {
     async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
         let held = self.holds_mailbox(&mailbox).await?;
         ask!(self, held, post(mailbox, item))
@@ -309,9 +316,7 @@ impl Mailboxes for VolatileTeams {
             of => self.durable.news(of),
         }
     }
-}
 
-impl Index for VolatileTeams {
     async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
         ask!(self, self.has(run).await?, run(run))
     }
@@ -324,11 +329,6 @@ impl Index for VolatileTeams {
             found.truncate(filter.limit);
         }
         Ok(found)
-    }
-
-    /// A store that is partly in memory is not copied: only what is on disk is listed.
-    async fn inventory(&self) -> Result<Inventory, StoreError> {
-        self.durable.inventory().await
     }
 
     async fn sessions(&self, filter: SessionFilter) -> Result<Vec<SessionRow>, StoreError> {
@@ -350,10 +350,7 @@ impl Index for VolatileTeams {
             }
         }
     }
-}
 
-/// Runs and sessions in memory are deleted in any case, those on disk if the store there deletes anything.
-impl Deletion for VolatileTeams {
     async fn expired(&self, expiry: Expiry) -> Result<Vec<RunRow>, StoreError> {
         let mut found = Deletion::expired(&self.memory, expiry).await?;
         if let Some(durable) = self.durable.deletion() {
@@ -402,25 +399,6 @@ impl Deletion for VolatileTeams {
             Some(durable) => Ok(dropped + durable.drop_blobs().await?),
             None => Ok(dropped),
         }
-    }
-}
-
-impl Store for VolatileTeams {
-    async fn close(&self) -> Result<(), StoreError> {
-        self.memory.close().await?;
-        self.durable.close().await
-    }
-
-    fn description(&self) -> String {
-        self.durable.description()
-    }
-
-    fn deletion(&self) -> Option<&dyn DynDeletion> {
-        Some(self)
-    }
-
-    fn membership(&self) -> Option<&dyn DynMembership> {
-        self.durable.membership()
     }
 }
 

@@ -1,8 +1,9 @@
 //! Decisions of people about calls.
 
+use ghostlight_safety::deciding;
 use serde_json::Value;
 
-use crate::vocabulary::{ToolCall, ToolResult, ToolStatus};
+use crate::vocabulary::{Arguments, ToolCall, ToolResult, ToolStatus};
 
 /// How many characters of a reason the model reads.
 const REASON: usize = 500;
@@ -52,6 +53,14 @@ impl Decision {
             )),
             _ => Ok(()),
         }
+    }
+
+    /// The arguments that the person meant, who edited them: each token stands for the secret in whose place the person saw
+    /// it. `None` where the call is made as it is.
+    pub(crate) fn meant(&self, call: &ToolCall, reveal: &[String]) -> Option<Arguments> {
+        let edited = self.arguments.as_ref()?;
+        let original = call.arguments.value().cloned().unwrap_or_default();
+        Some(deciding::show(&original, reveal).meant(edited).into())
     }
 
     /// The result of a call that was refused, as the model reads it.

@@ -198,14 +198,6 @@ impl Changes {
     pub fn none() -> Self {
         Self::default()
     }
-
-    /// These changes of shared state.
-    pub fn of(writes: Vec<StateWrite>) -> Self {
-        Self {
-            writes,
-            ..Self::default()
-        }
-    }
 }
 
 /// An act outside the process.

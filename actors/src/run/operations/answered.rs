@@ -3,7 +3,7 @@
 use crate::{
     contract::BoxFuture,
     run::recorded_result::as_result,
-    vocabulary::{AgentError, AnsweredBy, Approved, ToolCall, ToolResult},
+    vocabulary::{AgentError, AnsweredBy, Approved, ToolCall, ToolResult, ToolStatus},
 };
 
 pub(super) type CallEnd = BoxFuture<'static, Result<Answered, AgentError>>;
@@ -30,6 +30,11 @@ impl Answered {
         let by = end.is_err().then_some((AnsweredBy::Engine, None));
         as_result(call, end).map(|result| Self { result, by })
     }
+}
+
+/// The end of a call that is refused, in words for the model.
+pub(super) fn refused(call: &ToolCall, reason: impl Into<String>) -> CallEnd {
+    ready(ToolResult::new(call, ToolStatus::Error, reason))
 }
 
 pub(super) fn ready(result: ToolResult) -> CallEnd {

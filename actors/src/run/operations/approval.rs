@@ -1,6 +1,9 @@
 //! Approval of tool calls before they are made.
 
-use std::sync::Arc;
+use std::{
+    ops::ControlFlow::{self, Break, Continue},
+    sync::Arc,
+};
 
 use ghostlight_safety::deciding;
 use serde_json::{Value, json};
@@ -53,18 +56,9 @@ fn decided(rule: &ApprovalRule, approved: Approved, result: ToolResult) -> Answe
     Answered { result, by }
 }
 
-/// The result of a call for which nobody gave a credential, or that lost it.
-fn unauthenticated(call: &ToolCall, who: &str, by: AnsweredBy, reason: &str) -> Answered {
-    Answered::by(by, denied(call, who, Some(reason)))
-}
-
-/// How far a call has come for which somebody is asked first.
-pub(super) enum ApprovalProgress {
-    /// It has its result.
-    Answered(Answered),
-    /// It may be made. Time has passed, so the policies are asked again before it is made.
-    Allowed(Box<AllowedCall>),
-}
+/// How far a call has come for which somebody is asked first: it has its end, or it may be made. Time has passed then, so
+/// the policies are asked again before it is made.
+pub(super) type ApprovalProgress = ControlFlow<Result<Answered, AgentError>, Box<AllowedCall>>;
 
 /// A call that may be made, since everybody who had to be asked has agreed.
 pub(super) struct AllowedCall {
@@ -94,13 +88,10 @@ impl AllowedCall {
     }
 
     /// Makes the call. If its credential was lost with a process, the person is asked again.
-    pub(super) async fn make(self) -> Result<ApprovalProgress, AgentError> {
+    pub(super) async fn make(self) -> ApprovalProgress {
         let Self { cx, making, .. } = &self;
         if making.asked.is_none() {
-            return cx
-                .carried(making.clone())
-                .await
-                .map(ApprovalProgress::Answered);
+            return Break(cx.carried(making.clone()).await);
         }
         match cx.perform(making.clone()).await {
             Err(AgentError::Operation(error))
@@ -113,23 +104,22 @@ impl AllowedCall {
                     asked: None,
                     ..making.clone()
                 };
-                cx.carried_on(&again, end)
-                    .await
-                    .map(ApprovalProgress::Answered)
+                Break(cx.carried_on(&again, end).await)
             }
         }
     }
 
     /// Asks for the credential of the call, where it needs one.
-    async fn authenticate(mut self) -> Result<ApprovalProgress, AgentError> {
+    async fn authenticate(mut self) -> ApprovalProgress {
         let Some(prompt) = &self.making.definition.authentication else {
-            return Ok(ApprovalProgress::Allowed(Box::new(self)));
+            return Continue(Box::new(self));
+        };
+        let unauthenticated = |who: &str, by: AnsweredBy, reason: &str| {
+            Break(Ok(Answered::by(by, denied(&self.call, who, Some(reason)))))
         };
         if self.authenticated == AUTHENTICATED {
             let reason = "the credential was lost again and again";
-            let (who, by) = ("This call was not made", AnsweredBy::Engine);
-            let refused = unauthenticated(&self.call, who, by, reason);
-            return Ok(ApprovalProgress::Answered(refused));
+            return unauthenticated("This call was not made", AnsweredBy::Engine, reason);
         }
         let approved = &self.making.call;
         let question = Question::authentication(prompt, ToolCall::clone(approved));
@@ -140,15 +130,12 @@ impl AllowedCall {
         self.making.asked = Some(ask.id());
         self.authenticated += 1;
         match ask.await {
-            Ok(answer) if answer.get("given").is_some() => {
-                Ok(ApprovalProgress::Allowed(Box::new(self)))
-            }
+            Ok(answer) if answer.get("given").is_some() => Continue(Box::new(self)),
             Ok(_) => {
-                let (by, reason) = (AnsweredBy::Person(None), "no credential was given");
-                let refused = unauthenticated(&self.call, PERSON, by, reason);
-                Ok(ApprovalProgress::Answered(refused))
+                let reason = "no credential was given";
+                unauthenticated(PERSON, AnsweredBy::Person(None), reason)
             }
-            Err(error) => Answered::called(&self.call, Err(error)).map(ApprovalProgress::Answered),
+            Err(error) => Break(Answered::called(&self.call, Err(error))),
         }
     }
 }
@@ -161,30 +148,26 @@ impl RunContext {
         rule: Option<ApprovalRule>,
         call: ToolCall,
         definition: Arc<ToolDefinition>,
-    ) -> Result<ApprovalProgress, AgentError> {
+    ) -> ApprovalProgress {
         // A call that cannot be read is not run, and nobody is asked to approve it.
         let code = self.leg().code.tool_of(self.agent(), &call.name);
         let called = (&definition, code.as_ref().ok().map(|code| &code.tool));
         if let Err(fault) = is_readable(called, &call.arguments) {
             let text = format!("{fault} Send the call again.");
             let result = ToolResult::new(&call, ToolStatus::Error, text);
-            return Ok(ApprovalProgress::Answered(Answered::by(
-                AnsweredBy::Engine,
-                result,
-            )));
+            return Break(Ok(Answered::by(AnsweredBy::Engine, result)));
         }
         let mut making = CallTool::new(call.clone(), definition.clone());
         if let Some(rule) = rule {
-            let answered = match self.verdict(&rule, &call, called).await {
+            match self.verdict(&rule, &call, called).await {
                 Ok(CallVerdict::Approved(arguments, by)) => {
                     Arc::make_mut(&mut making.call).arguments = arguments;
                     making.approval = Some(by);
-                    None
                 }
                 Ok(CallVerdict::Supplied(value, by)) => {
                     let text = ghostlight_safety::sanitize(&as_text(&value)).into_owned();
                     let result = ToolResult::new(&call, ToolStatus::Success, text);
-                    Some(decided(&rule, by, result))
+                    return Break(Ok(decided(&rule, by, result)));
                 }
                 Ok(CallVerdict::Denied(reason, by)) => {
                     let who = match (&rule.denial, &rule.by) {
@@ -192,12 +175,10 @@ impl RunContext {
                         (None, Some(_)) => "This call was refused",
                         (None, None) => PERSON,
                     };
-                    Some(decided(&rule, by, denied(&call, who, reason.as_deref())))
+                    let result = denied(&call, who, reason.as_deref());
+                    return Break(Ok(decided(&rule, by, result)));
                 }
-                Err(error) => Some(Answered::called(&call, Err(error))?),
-            };
-            if let Some(answered) = answered {
-                return Ok(ApprovalProgress::Answered(answered));
+                Err(error) => return Break(Answered::called(&call, Err(error))),
             }
         }
         let allowed = AllowedCall {
@@ -320,7 +301,7 @@ impl RunContext {
 
 /// The effect of a decision on this call. The error says why the decision has none.
 fn read(
-    decision: Decision,
+    mut decision: Decision,
     rule: &ApprovalRule,
     call: &ToolCall,
     called: (&Arc<ToolDefinition>, Option<&ToolHandle>),
@@ -329,17 +310,14 @@ fn read(
         return Ok(CallVerdict::denied(decision.reason, decision.by));
     }
     decision.is_for(call)?;
-    if let Some(value) = decision.value {
+    if let Some(value) = decision.value.take() {
         let by = Approved::new(decision.by, ApprovalDecision::Supplied);
         return Ok(CallVerdict::Supplied(value, by));
     }
-    let Some(edited) = decision.arguments else {
+    let Some(arguments) = decision.meant(call, &rule.reveal) else {
         let by = Approved::new(decision.by, ApprovalDecision::Approved);
         return Ok(CallVerdict::Approved(call.arguments.clone(), by));
     };
-    let original = call.arguments.value().cloned().unwrap_or_default();
-    let shown = deciding::show(&original, &rule.reveal);
-    let arguments = Arguments::from(shown.meant(&edited));
     match is_readable(called, &arguments) {
         Ok(()) => {
             let by = Approved::new(decision.by, ApprovalDecision::Edited);

@@ -10,7 +10,7 @@ use crate::{
         Attempt, Begin, Changes, Composed, Gate, Performing, Ports, RunContext, Write, leg::Leg,
         load::RecordedDelivery, read_result, recorded_change::SAVE,
     },
-    vocabulary::{Artifact, ArtifactInfo, Digest, ErrorKind, OperationError, Scope},
+    vocabulary::{Artifact, ArtifactInfo, Digest, ErrorKind, OperationError, Scope, Timestamp},
 };
 
 /// The kind of the operation that loads an artifact, as journals have it.
@@ -50,24 +50,34 @@ pub(super) fn check(
     Ok(())
 }
 
-/// The next version of a name, and the changes that make it.
-pub(super) async fn next_version(
+/// How often a name was written, and the number of its latest version.
+pub(super) async fn written(
     ports: &Arc<dyn Ports>,
     scope: &str,
     name: &str,
-    media_type: &str,
-    content: &Arc<[u8]>,
-) -> Result<(ArtifactInfo, Changes), OperationError> {
-    let latest = artifact_scopes::latest(scope);
-    let found = ports.state(latest, name.to_owned()).await?;
-    let expected = Expected::Version(found.version);
-    let before = found.present().as_ref().map(read).transpose()?;
-    let version = before.map_or(0, |info| info.version) + 1;
-    let at = ports.clock().now();
-    let info = ArtifactInfo::of(name, version, media_type, content, at);
-    let mut changes = Changes::of(writes(scope, &info, expected));
-    changes.blobs.push((info.content, content.clone()));
-    Ok((info, changes))
+) -> Result<(u64, u64), OperationError> {
+    let rows = artifact_scopes::latest(scope);
+    let found = ports.state(rows, name.to_owned()).await?;
+    let written = found.version;
+    let info = found.present().as_ref().map(read).transpose()?;
+    Ok((written, info.map_or(0, |info| info.version)))
+}
+
+impl Changes {
+    /// Saves the next version of a name that was [written] so often.
+    pub(super) fn save(
+        &mut self,
+        (scope, name, media_type): (&str, &str, &str),
+        content: &Arc<[u8]>,
+        (written, latest): (u64, u64),
+        at: Timestamp,
+    ) -> ArtifactInfo {
+        let info = ArtifactInfo::of(name, latest + 1, media_type, content, at);
+        let writes = writes(scope, &info, Expected::Version(written));
+        self.writes.extend(writes);
+        self.blobs.push((info.content, content.clone()));
+        info
+    }
 }
 
 /// The rows of a new version: one as the latest version, and one among all versions.
@@ -189,7 +199,11 @@ impl Artifacts<'_> {
                     let (saving, ports) = (saving.clone(), cx.ports.clone());
                     Box::pin(async move {
                         let (store, artifact, media_type, content) = &*saving;
-                        next_version(&ports, store, artifact, media_type, content).await
+                        let before = written(&ports, store, artifact).await?;
+                        let (mut changes, now) = (Changes::none(), ports.clock().now());
+                        let version = (&**store, &**artifact, &**media_type);
+                        let info = changes.save(version, content, before, now);
+                        Ok((info, changes))
                     })
                 });
                 Begin::Write(Write::new(latest, attempt))

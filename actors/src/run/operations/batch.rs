@@ -2,6 +2,7 @@
 
 use std::{
     collections::VecDeque,
+    ops::ControlFlow::{Break, Continue},
     pin::Pin,
     task::{Context, Poll, ready},
 };
@@ -131,7 +132,7 @@ impl LoopContext<'_> {
 /// The end of a part of a batch.
 enum Ended {
     Call(Result<Answered, AgentError>),
-    Asked(Result<ApprovalProgress, AgentError>),
+    Asked(ApprovalProgress),
     Question(Asking, Result<Value, AgentError>),
 }
 
@@ -253,22 +254,14 @@ impl<'a, A: Answering> Batch<'a, A> {
         loop {
             match self.under_way.next().await {
                 None => return Ok(()),
-                Some((place, Ended::Call(end))) => {
+                Some((place, Ended::Call(end) | Ended::Asked(Break(end)))) => {
                     self.ended(place, end)?;
                     self.goes_on();
                 }
-                Some((place, Ended::Asked(Ok(ApprovalProgress::Allowed(allowed))))) => {
+                Some((place, Ended::Asked(Continue(allowed)))) => {
                     if !self.make(place, *allowed, moment).await? {
                         self.goes_on();
                     }
-                }
-                Some((place, Ended::Asked(Ok(ApprovalProgress::Answered(answered))))) => {
-                    self.ended(place, Ok(answered))?;
-                    self.goes_on();
-                }
-                Some((place, Ended::Asked(Err(error)))) => {
-                    self.ended(place, Err(error))?;
-                    self.goes_on();
                 }
                 Some((place, Ended::Question(asking, answer))) => {
                     if let (Some(watch), Some(moment)) = (self.cx.watch(), moment) {

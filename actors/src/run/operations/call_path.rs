@@ -3,7 +3,7 @@ use serde_json::Value;
 
 use super::{
     CallTool, Delegated,
-    answered::{Answered, CallEnd, ready},
+    answered::{Answered, CallEnd, refused},
     approval::ApprovalProgress,
     fitting::fits,
 };
@@ -12,7 +12,8 @@ use crate::{
     definition::{AGENT_RESULT, CLARIFY, CREATE_AGENT, PUBLISH, TRANSFER_PREFIX},
     run::{Leg, LoopContext, RunContext, Task, policy::Asking, recorded_result::as_result},
     vocabulary::{
-        AgentError, AnsweredBy, Effect, ToolCall, ToolResult, ToolStatus, Transfer, as_text,
+        AgentError, AnsweredBy, Arguments, Effect, ToolCall, ToolResult, ToolStatus, Transfer,
+        as_text,
     },
 };
 
@@ -21,7 +22,7 @@ pub(super) enum CallPath {
     /// Nobody is asked first.
     Open(CallEnd),
     /// Somebody is asked first, for an approval or a credential.
-    Asks(BoxFuture<'static, Result<ApprovalProgress, AgentError>>),
+    Asks(BoxFuture<'static, ApprovalProgress>),
     /// Somebody is asked for a policy, which then decides about the call.
     Question(BoxFuture<'static, (Asking, Result<Value, AgentError>)>),
 }
@@ -41,6 +42,14 @@ impl LoopContext<'_> {
 }
 
 impl RunContext {
+    /// The arguments of a call as a tool gets them that is offered under this name, or why they do not fit it.
+    pub(super) fn fits_offered(&self, call: &ToolCall) -> Result<Arguments, String> {
+        match self.tools_offered().get(&call.name) {
+            Some(tool) => fits(tool, &call.arguments),
+            None => Ok(call.arguments.clone()),
+        }
+    }
+
     /// Whether a call fits the transfer tool. `None` for a call of another tool.
     fn fits_transfer(&self, call: &ToolCall) -> Option<Result<(), String>> {
         // A caller's tool is never a transfer tool, whatever its name is.
@@ -58,7 +67,7 @@ impl RunContext {
         }
         let Some(definition) = self.tool_definition(&call.name) else {
             let text = format!("The tool {:?} is not part of the pinned team.", call.name);
-            return CallPath::Open(ready(ToolResult::new(&call, ToolStatus::Error, text)));
+            return CallPath::Open(refused(&call, text));
         };
         let rule = self.agent().approval_of(&definition);
         let harmless = self.start().dry_run && definition.effect != Effect::Read;
@@ -79,14 +88,14 @@ impl RunContext {
                 call.name,
                 known.join(", ")
             );
-            return Some(ready(ToolResult::new(call, ToolStatus::Error, text)));
+            return Some(refused(call, text));
         }
         if let Some(tool) = self.callers_tool(&call.name) {
             let tool = tool.clone();
             return Some(self.ask_caller(call.clone(), &tool));
         }
         if let Some(Err(fault)) = self.fits_transfer(call) {
-            return Some(ready(ToolResult::new(call, ToolStatus::Error, fault)));
+            return Some(refused(call, fault));
         }
         if let Some(transfer) = self.loop_context().transfer_of(call) {
             let text = format!("The conversation was handed to {}.", transfer.to);
@@ -119,13 +128,10 @@ impl RunContext {
         let spec = self.leg().pinned.team.find(&agent);
         // The delegation itself checks a task for an agent that has an input type.
         let is_typed = spec.is_some_and(|spec| spec.input.is_some());
-        if !is_typed
-            && let Some(offered) = self.tools_offered().get(&call.name)
-            && let Err(fault) = fits(offered, &call.arguments)
-        {
+        if !is_typed && let Err(fault) = self.fits_offered(&call) {
             // The call keeps its place, so that a recovered run finds the same order.
             let _ = self.allocate();
-            return ready(ToolResult::new(&call, ToolStatus::Error, fault));
+            return refused(&call, fault);
         }
         let task = task_of(self.leg(), &agent, &call);
         let ends_step = spec.is_some_and(|spec| spec.ends_step);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::{
-    answered::{Answered, CallEnd, ready},
+    answered::{Answered, CallEnd, ready, refused},
     ask::Ask,
     fitting::fits,
     tool::would_call,
@@ -30,7 +30,7 @@ impl RunContext {
     pub(super) fn ask_caller(&self, call: ToolCall, tool: &Arc<ToolDefinition>) -> CallEnd {
         let arguments = match fits(tool, &call.arguments) {
             Ok(arguments) => arguments,
-            Err(fault) => return ready(ToolResult::new(&call, ToolStatus::Error, fault)),
+            Err(fault) => return refused(&call, fault),
         };
         if self.start().dry_run && tool.effect != Effect::Read {
             return ready(would_call(&call));

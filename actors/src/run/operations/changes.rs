@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{artifact, state::Place};
 use crate::{
-    contract::{BoxFuture, Change, Expected, StateValue, ToolState, artifact_scopes},
+    contract::{BoxFuture, Change, StateValue, ToolState, artifact_scopes},
     run::{Attempt, Changes, Leg, Ports, Unsaved, Write, temp::Temp},
     vocabulary::{
         Artifact, ArtifactInfo, Changed, Effect, OperationError, OperationId, RunStart, Scope,
@@ -237,20 +237,11 @@ impl Making<'_> {
                 let at = (artifact_scopes::latest(&place.store), name.clone());
                 let (written, latest) = match self.versions.get(&at) {
                     Some(known) => (known.1, known.2),
-                    None => {
-                        let found = ports.state(at.0.clone(), at.1.clone()).await?;
-                        let written = found.version;
-                        let info = found.present().as_ref().map(artifact::read).transpose()?;
-                        (written, info.map_or(0, |info| info.version))
-                    }
+                    None => artifact::written(ports, &place.store, name).await?,
                 };
-                let expected = Expected::Version(written);
-                let now = ports.clock().now();
-                let info = ArtifactInfo::of(name, latest + 1, media_type, content, now);
+                let (version, now) = ((&*place.store, &**name, &**media_type), ports.clock().now());
+                let info = (self.changes).save(version, content, (written, latest), now);
                 self.versions.insert(at, (true, written + 1, info.version));
-                let writes = artifact::writes(&place.store, &info, expected);
-                self.changes.writes.extend(writes);
-                self.changes.blobs.push((info.content, content.clone()));
                 let (scope, artifact) = (place.scope, info.clone());
                 let changed = Changed::Artifact { scope, artifact };
                 self.changes.tell(self.changing.operation, changed);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     Assignee, Delegated,
-    answered::{Answered, CallEnd, ready},
+    answered::{Answered, CallEnd, refused},
     call_path::told,
     fitting::fits,
 };
@@ -86,7 +86,7 @@ impl RunContext {
     /// Makes the agent that the model asks for, and gives it its task. Equal calls at the same time
     /// share one agent.
     pub(super) fn create_call(&self, call: ToolCall) -> CallEnd {
-        let refused = |text: String| ready(ToolResult::new(&call, ToolStatus::Error, text));
+        let refused = |text: String| refused(&call, text);
         let Wanted {
             agent,
             task,
@@ -184,16 +184,11 @@ impl RunContext {
         struct Named {
             name: String,
         }
-        let refused = |text: String| ready(ToolResult::new(&call, ToolStatus::Error, text));
-        let offered = self.tools_offered();
-        let fault = offered
-            .get(&call.name)
-            .map(|tool| fits(tool, &call.arguments));
-        if let Some(Err(fault)) = fault {
-            return refused(fault);
+        if let Err(fault) = self.fits_offered(&call) {
+            return refused(&call, fault);
         }
         let Ok(Named { name }) = call.arguments.parse::<Named>() else {
-            return refused("Name the agent.".to_owned());
+            return refused(&call, "Name the agent.");
         };
         // The result is given once and stays in the conversation.
         let spawned = self.leg().books.lock().in_background.remove(&name);
@@ -201,9 +196,10 @@ impl RunContext {
             let books = self.leg().books.lock();
             let known = listed(books.in_background.keys());
             drop(books);
-            return refused(format!(
+            let text = format!(
                 "No agent {name:?} works in the background. At work, or not asked for: {known}."
-            ));
+            );
+            return refused(&call, text);
         };
         let keeper = self.keeper_of(name.clone(), spawned.has_tools);
         let joining = self.join(&spawned.child);

@@ -105,7 +105,19 @@ impl Changes {
         Ok(())
     }
 
-    /// Writes a value, and tells of it. Values of the scope `temp` are in no store.
+    /// Writes a value that was changed `before` times. Values of the scope `temp` are in no store.
+    pub(super) fn write(&mut self, place: &Place, key: &str, value: Option<&Value>, before: u64) {
+        if place.scope != Scope::Temp {
+            self.writes.push(StateWrite {
+                scope: place.store.clone(),
+                key: key.to_owned(),
+                value: value.and_then(|value| to_raw_value(value).ok()),
+                expected: Expected::Version(before),
+            });
+        }
+    }
+
+    /// Writes a value, and tells of it.
     pub(super) fn put(
         &mut self,
         operation: OperationId,
@@ -113,14 +125,7 @@ impl Changes {
         key: String,
         (value, before): (Option<Value>, u64),
     ) {
-        if place.scope != Scope::Temp {
-            self.writes.push(StateWrite {
-                scope: place.store.clone(),
-                key: key.clone(),
-                value: value.as_ref().and_then(|value| to_raw_value(value).ok()),
-                expected: Expected::Version(before),
-            });
-        }
+        self.write(place, &key, value.as_ref(), before);
         let changed = Changed::State {
             scope: place.scope.clone(),
             key,

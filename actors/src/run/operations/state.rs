@@ -1,11 +1,11 @@
 use std::sync::Arc;
 
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::{Value, value::to_raw_value};
+use serde_json::Value;
 
 use super::PlainOperation;
 use crate::{
-    contract::{Expected, ItemBody, MailboxItem, StateSlot, StateValue, StateWrite},
+    contract::{ItemBody, MailboxItem, StateSlot, StateValue},
     run::{
         Attempt, Begin, Changes, Composed, Gate, OperationContext, Performing, RunContext, Write,
         recorded_change::{UPDATE, Updated},
@@ -84,12 +84,11 @@ fn begin_update(
         // The change is recorded only by the entry of its end.
         return Begin::deferred(move || update_temp(&temp, key, &decide));
     }
-    let scope = place.store;
-    let place = (scope.clone(), key.clone());
+    let value = (place.store.clone(), key.clone());
     let from = (cx.run, cx.id);
     let attempt: Attempt<Updated> = Arc::new(move || {
-        let (scope, key, decide) = (scope.clone(), key.clone(), decide.clone());
-        let read = ports.state(scope.clone(), key.clone());
+        let (place, key, decide) = (place.clone(), key.clone(), decide.clone());
+        let read = ports.state(place.store.clone(), key.clone());
         let now = ports.clock().now();
         Box::pin(async move {
             let found = read.await?;
@@ -100,17 +99,11 @@ fn begin_update(
             if value.is_none() && found.is_none() {
                 return Ok((Updated::nothing(), Changes::none()));
             }
-            let raw = value.as_ref().and_then(|value| to_raw_value(value).ok());
-            let write = StateWrite {
-                scope,
-                key,
-                value: raw,
-                expected: Expected::Version(before),
-            };
+            let mut changes = Changes::none();
+            changes.write(&place, &key, value.as_ref(), before);
             let version = before + 1;
             let told = value.as_ref().zip(tell);
             let told = told.map_or_else(Vec::new, |(value, tell)| tell(value));
-            let mut changes = Changes::of(vec![write]);
             let posts = told.into_iter().enumerate();
             changes.posts = posts
                 .map(|(number, (run, name, value))| {
@@ -122,7 +115,7 @@ fn begin_update(
             Ok((Updated { value, version }, changes))
         })
     });
-    Begin::Write(Write::new(place, attempt))
+    Begin::Write(Write::new(value, attempt))
 }
 
 /// Writes the decision about the present value of a run's temporary state.

@@ -10,9 +10,8 @@ use std::{fmt, marker::PhantomData, time::Duration};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::{AgentMessage, Scope, Spawned, fitting::fits, message::receive_on};
+use super::{AgentMessage, Scope, Spawned, message::receive_on};
 use crate::{
-    definition::PUBLISH,
     run::{RunContext, Task, recorded_result::as_result},
     vocabulary::{
         AgentError, Arguments, ErrorKind, OperationError, OperationId, ParentPolicy, RunId,
@@ -176,13 +175,8 @@ impl RunContext {
             #[serde(default)]
             priority: i32,
         }
-        let offered = self.tools_offered();
-        let arguments = match offered.get(PUBLISH) {
-            Some(tool) => fits(tool, &call.arguments),
-            None => Ok(call.arguments.clone()),
-        };
         let read = |arguments: Arguments| arguments.parse().map_err(|fault| fault.to_string());
-        let wanted: Wanted = match arguments.and_then(read) {
+        let wanted: Wanted = match self.fits_offered(&call).and_then(read) {
             Ok(wanted) => wanted,
             Err(fault) => return Ok(ToolResult::new(&call, ToolStatus::Error, fault)),
         };

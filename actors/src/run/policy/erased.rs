@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use tracing::{
+    Span,
+    instrument::{Instrument as _, Instrumented},
+};
 
 use super::{BeforeTool, GoalEnd, Policy, PolicyContext, Verdict};
 use crate::{
@@ -12,7 +16,15 @@ use crate::{
     },
 };
 
-pub(super) type Hook<'a, T> = BoxFuture<'a, Result<T, AgentError>>;
+/// A hook that is under way, in a span of its own. A subscriber sees when the hook began and how long it took; the journal
+/// holds no times of hooks, since they are run again in replay.
+pub(super) type Hook<'a, T> = Instrumented<BoxFuture<'a, Result<T, AgentError>>>;
+
+/// The span of one hook of one policy, at the level `debug`.
+fn span(cx: &PolicyContext<'_>, hook: &'static str) -> Span {
+    let (policy, run, agent) = (cx.name(), cx.run(), &*cx.agent().name);
+    tracing::debug_span!(target: "ghostlight_actors::hooks", "hook", policy, hook, %run, agent)
+}
 
 /// Declares each hook once: its erased form, and that it is the policy's own.
 macro_rules! erased {
@@ -27,7 +39,8 @@ macro_rules! erased {
 
         impl<P: Policy> ErasedPolicy for P {
             $(fn $hook<'a>(&'a mut self, cx: &'a PolicyContext<'a>, $($argument: $type),*) -> Hook<'a, $output> {
-                Box::pin(Policy::$hook(self, cx, $($argument),*))
+                let hook: BoxFuture<'a, _> = Box::pin(Policy::$hook(self, cx, $($argument),*));
+                hook.instrument(span(cx, stringify!($hook)))
             })*
 
             fn wants_reflection(&self) -> bool {

@@ -3,7 +3,6 @@
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex as Turn, MutexGuard};
-use tracing::{Instrument as _, Span};
 
 use super::{
     BeforeTool, GoalEnd, HookContext, Notes, PolicyContext, Verdict,
@@ -32,13 +31,6 @@ struct Installed {
     policy: Box<dyn ErasedPolicy>,
 }
 
-/// The span of one hook of one policy, at the level `debug`. A subscriber sees when the hook began and how long it took;
-/// the journal holds no times of hooks, since they are run again in replay.
-fn span(cx: &PolicyContext<'_>, hook: &'static str) -> Span {
-    let (policy, run, agent) = (cx.name(), cx.run(), &*cx.agent().name);
-    tracing::debug_span!(target: "ghostlight_actors::hooks", "hook", policy, hook, %run, agent)
-}
-
 /// Tells that a policy gave this result instead of a call's, and names the policy as its source.
 fn held_back(cx: &PolicyContext<'_>, call: &ToolCall, result: &ToolResult) -> AnsweredBy {
     if result.status != ToolStatus::Success {
@@ -54,6 +46,22 @@ fn held_back(cx: &PolicyContext<'_>, call: &ToolCall, result: &ToolResult) -> An
     AnsweredBy::Policy(cx.name().to_owned())
 }
 
+/// Hooks that every policy is told.
+macro_rules! all {
+    ($($hook:ident($($argument:ident: $type:ty),*);)*) => {
+        $(pub(crate) async fn $hook(
+            &self,
+            moment: HookContext<'_>,
+            $($argument: $type),*
+        ) -> Result<(), AgentError> {
+            for (cx, policy) in self.each(&mut self.turn().await, moment) {
+                policy.$hook(&cx, $($argument),*).await?;
+            }
+            Ok(())
+        })*
+    };
+}
+
 /// Hooks that are asked of each policy in turn until one answers.
 macro_rules! first {
     ($($hook:ident($($argument:ident: $type:ty)?) -> $answer:ty;)*) => {
@@ -63,8 +71,7 @@ macro_rules! first {
             $($argument: $type)?
         ) -> Result<Option<$answer>, AgentError> {
             for (cx, policy) in self.each(&mut self.turn().await, moment) {
-                let told = span(&cx, stringify!($hook));
-                if let Some(answer) = policy.$hook(&cx, $($argument)?).instrument(told).await? {
+                if let Some(answer) = policy.$hook(&cx, $($argument)?).await? {
                     return Ok(Some(answer));
                 }
             }
@@ -126,20 +133,10 @@ impl Policies {
         on_model_error(error: &OperationError) -> ModelResponse;
     }
 
-    /// Tells policies that the function failed.
-    pub(crate) async fn after_failure(
-        &self,
-        moment: HookContext<'_>,
-        error: &AgentError,
-    ) -> Result<(), AgentError> {
-        let mut turn = self.turn().await;
-        for (cx, policy) in self.each(&mut turn, moment) {
-            policy
-                .after_failure(&cx, error)
-                .instrument(span(&cx, "after_failure"))
-                .await?;
-        }
-        Ok(())
+    all! {
+        after_failure(error: &AgentError);
+        after_tools(calls: &[ToolCall], results: &[ToolResult]);
+        after_goal(ended: &GoalEnd);
     }
 
     /// Lets policies change a request. Returns the response that takes the call's place, if any,
@@ -154,10 +151,7 @@ impl Policies {
         self.notes.lock().reminders.clear();
         let mut answered = None;
         for (cx, policy) in self.each(&mut turn, moment) {
-            answered = policy
-                .before_model(&cx, request)
-                .instrument(span(&cx, "before_model"))
-                .await?;
+            answered = policy.before_model(&cx, request).await?;
             if answered.is_some() {
                 break;
             }
@@ -176,10 +170,7 @@ impl Policies {
         let mut turn = self.turn().await;
         self.notes.lock().reminders = reminders;
         for (cx, policy) in self.each(&mut turn, moment) {
-            policy
-                .before_sending(&cx, request)
-                .instrument(span(&cx, "before_sending"))
-                .await?;
+            policy.before_sending(&cx, request).await?;
         }
         let reminders = std::mem::take(&mut self.notes.lock().reminders);
         if !reminders.is_empty() {
@@ -217,11 +208,7 @@ impl Policies {
     ) -> Result<Option<(ToolResult, AnsweredBy)>, AgentError> {
         for (mut cx, policy) in self.each(&mut self.turn().await, moment).take(count) {
             cx.asked_again = true;
-            if let BeforeTool::Result(result) = policy
-                .before_tool(&cx, call)
-                .instrument(span(&cx, "before_tool"))
-                .await?
-            {
+            if let BeforeTool::Result(result) = policy.before_tool(&cx, call).await? {
                 return Ok(Some((result.clone(), held_back(&cx, call, &result))));
             }
         }
@@ -263,18 +250,8 @@ impl Policies {
         let mut turn = self.turn().await;
         for (place, (cx, policy)) in self.each(&mut turn, moment).enumerate().skip(from) {
             let decided = match answer.take() {
-                Some(answer) => {
-                    policy
-                        .answered(&cx, &call, answer)
-                        .instrument(span(&cx, "answered"))
-                        .await?
-                }
-                None => {
-                    policy
-                        .before_tool(&cx, &call)
-                        .instrument(span(&cx, "before_tool"))
-                        .await?
-                }
+                Some(answer) => policy.answered(&cx, &call, answer).await?,
+                None => policy.before_tool(&cx, &call).await?,
             };
             match decided {
                 BeforeTool::Go => {}
@@ -304,10 +281,7 @@ impl Policies {
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            let other = policy
-                .after_tool(&cx, call, result)
-                .instrument(span(&cx, "after_tool"))
-                .await?;
+            let other = policy.after_tool(&cx, call, result).await?;
             if let Some(other) = other {
                 let told = json!({ "policy": cx.name(), "call": call.id, "tool": call.name });
                 cx.emit("result_replaced", &told);
@@ -315,22 +289,6 @@ impl Policies {
             }
         }
         Ok(None)
-    }
-
-    /// Tells all policies the results of the calls of a step.
-    pub(crate) async fn after_tools(
-        &self,
-        moment: HookContext<'_>,
-        calls: &[ToolCall],
-        results: &[ToolResult],
-    ) -> Result<(), AgentError> {
-        for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            policy
-                .after_tools(&cx, calls, results)
-                .instrument(span(&cx, "after_tools"))
-                .await?;
-        }
-        Ok(())
     }
 
     /// Gives a text to the policies that wanted a reflection, and returns their replies as one
@@ -343,10 +301,7 @@ impl Policies {
         let mut next: Option<Vec<String>> = None;
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
             if policy.wants_reflection() {
-                let said = policy
-                    .reflected(&cx, text)
-                    .instrument(span(&cx, "reflected"))
-                    .await?;
+                let said = policy.reflected(&cx, text).await?;
                 next.get_or_insert_default().push(said);
             }
         }
@@ -361,26 +316,9 @@ impl Policies {
     ) -> Result<Option<String>, AgentError> {
         let mut told = Vec::new();
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            told.extend(
-                policy
-                    .before_goal(&cx, goal)
-                    .instrument(span(&cx, "before_goal"))
-                    .await?,
-            );
+            told.extend(policy.before_goal(&cx, goal).await?);
         }
         Ok((!told.is_empty()).then(|| merged(told)))
-    }
-
-    /// Tells all policies how work on a goal ended.
-    pub(super) async fn after_goal(
-        &self,
-        moment: HookContext<'_>,
-        ended: &GoalEnd,
-    ) -> Result<(), AgentError> {
-        for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            policy.after_goal(&cx, ended).await?;
-        }
-        Ok(())
     }
 
     /// Has an answer judged by all policies.
@@ -395,10 +333,7 @@ impl Policies {
             .insert(Digest::of(draft.as_bytes()));
         let mut judgement = Judgement::default();
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            let verdict = policy
-                .before_answer(&cx, draft)
-                .instrument(span(&cx, "before_answer"))
-                .await?;
+            let verdict = policy.before_answer(&cx, draft).await?;
             let policy = cx.name();
             match verdict {
                 Verdict::Pass => {}

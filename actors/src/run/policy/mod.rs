@@ -16,7 +16,6 @@ use std::{
     task::{Context, Poll},
 };
 
-use ghostlight_safety::deciding;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -330,15 +329,10 @@ impl BeforeTool {
         if let Err(why) = decision.is_for(call) {
             return Self::blocked(call, why);
         }
-        if let Some(value) = decision.value {
-            return Self::done(call, ghostlight_safety::sanitize(&as_text(&value)));
+        if let Some(value) = &decision.value {
+            return Self::done(call, ghostlight_safety::sanitize(&as_text(value)));
         }
-        let Some(edited) = decision.arguments else {
-            return Self::Go;
-        };
-        // The person saw tokens in the place of secrets.
-        let original = call.arguments.value().cloned().unwrap_or_default();
-        Self::GoWith(deciding::show(&original, &[]).meant(&edited).into())
+        decision.meant(call, &[]).map_or(Self::Go, Self::GoWith)
     }
 }
 
