@@ -103,7 +103,7 @@ const DECIDED: [&str; 7] = [
     "personal_data results changed: 1 phone",
     "personal_data results changed: 1 email",
     "authorization arguments refused: the agent desk is not authorised to call admin",
-    "validation arguments refused: the input holds what may not pass (pattern 1)",
+    "validation arguments refused: the input matches a blocked pattern (number 1)",
 ];
 
 const SAID: &str = "I am \u{1b}[2J ada@example.org";

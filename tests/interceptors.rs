@@ -360,12 +360,12 @@ async fn what_may_not_pass_does_not() {
     .await;
     assert!(told[0].starts_with("to a"), "{told:?}");
     assert!(
-        told[1].contains("the input holds what may not pass (pattern 1)"),
+        told[1].contains("the input matches a blocked pattern (number 1)"),
         "{told:?}"
     );
     assert!(told[2].contains("more than 20 characters"), "{told:?}");
     assert!(
-        told[3].contains("the answer holds what may not pass"),
+        told[3].contains("the answer matches a blocked pattern"),
         "{told:?}"
     );
     assert_eq!(model.made(), 2);

@@ -51,10 +51,10 @@ pub(super) fn to_interceptors(team: &mut Node) -> Result<(), Fault> {
     if let Some((name, place)) = named.iter().find(|(name, _)| !is_known(name)) {
         let known: Vec<&str> = sets.iter().map(|(key, _)| key.name.as_str()).collect();
         let message = format!(
-            "there is no set of guards `{name}`; there are: {}",
+            "there is no set of guards `{name}`; {}",
             match known.is_empty() {
-                true => "none (`guards` of the team has them)".to_owned(),
-                false => known.join(", "),
+                true => "define it below `guards` of the team".to_owned(),
+                false => format!("there are: {}", known.join(", ")),
             }
         );
         return wrong(*place, message);

@@ -119,7 +119,7 @@ impl Validation {
                 let patterns = if output { of_output } else { input };
                 let found = patterns.matches(text).iter().next()?;
                 Some(format!(
-                    "{what} holds what may not pass (pattern {})",
+                    "{what} matches a blocked pattern (number {})",
                     found + 1
                 ))
             }

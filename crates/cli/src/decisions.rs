@@ -52,7 +52,7 @@ pub(super) fn in_words(name: &str, data: &Value) -> Option<(Tone, String)> {
         GUARDED => {
             let decision: GuardDecision = serde_json::from_value(data.clone()).ok()?;
             let what = match decision.at {
-                GuardedPoint::Input => "what the model is to read",
+                GuardedPoint::Input => "the model's input",
                 GuardedPoint::Output => "the model's answer",
                 GuardedPoint::Arguments => "the call",
                 GuardedPoint::Results => "the result",
@@ -64,16 +64,17 @@ pub(super) fn in_words(name: &str, data: &Value) -> Option<(Tone, String)> {
                 GuardAction::Reported => (Tone::Quiet, "reports on"),
                 _ => (Tone::Quiet, "decides about"),
             };
-            let (guard, reason) = (decision.guard, decision.reason);
+            let guard = match decision.guard.as_str() {
+                "guard" => "a guard".to_owned(),
+                kind => format!("the guard {kind}"),
+            };
+            let reason = decision.reason;
             let severity = decision.severity.map(|severity| {
                 let severity = serde_json::to_value(severity).unwrap_or_default();
                 format!(" ({})", severity.as_str().unwrap_or_default())
             });
             let severity = severity.unwrap_or_default();
-            (
-                tone,
-                format!("the guard {guard} {did} {what}{severity}: {reason}"),
-            )
+            (tone, format!("{guard} {did} {what}{severity}: {reason}"))
         }
         _ => return None,
     })
@@ -137,7 +138,7 @@ mod tests {
             (
                 GUARDED,
                 json!({"guard": "guard", "at": "input", "action": "reported", "reason": "careful, rule 1: too long", "severity": "high"}),
-                "the guard guard reports on what the model is to read (high): careful, rule 1: too long",
+                "a guard reports on the model's input (high): careful, rule 1: too long",
             ),
         ] {
             assert_eq!(in_words(name, &data).unwrap().1, expected);

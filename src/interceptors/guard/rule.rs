@@ -341,7 +341,7 @@ impl GuardRule {
             if !pattern.is_match(now) {
                 continue;
             }
-            let what = "what may not pass".to_owned();
+            let what = "the text matches".to_owned();
             let without = modifies.then(|| {
                 let with = regex::NoExpand(&self.with);
                 pattern.replace_all(now, with).into_owned()

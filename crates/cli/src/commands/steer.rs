@@ -44,7 +44,7 @@ async fn open_run(keeping: &Keeping, run: &str) -> Result<RunRow, Failure> {
     let row = keeping.find(run).await?;
     if row.status.is_ended() {
         let (id, status) = (row.run.short(), row.status);
-        let text = format!("run {id} has ended ({status}): nobody reads what it is told");
+        let text = format!("run {id} has ended ({status}): its agent reads no more messages");
         return Err(Failure::Usage(text));
     }
     Ok(row)
