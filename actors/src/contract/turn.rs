@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vocabulary::{Budget, Data, Message, Part, Timestamp, ToolDefinition};
+use crate::vocabulary::{Budget, Data, Message, Part, RunStart, Timestamp, ToolDefinition};
 
 /// A user's message to a session, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,12 @@ impl Turn {
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+
+    /// Whether a run with this start may hear the turn: a run acts with the rights of its owner, so nobody else's words
+    /// drive it.
+    pub(crate) fn is_for(&self, start: &RunStart) -> bool {
+        self.owner == start.owner
     }
 }
 

@@ -123,6 +123,12 @@ impl<T> TurnQueue<T> {
         found
     }
 
+    /// Whether a turn of this owner waits.
+    pub(crate) fn has_waiting_of(&self, owner: Option<&str>) -> bool {
+        let mut speakers = self.waiting.iter().map(|(turn, _)| turn.owner.as_deref());
+        speakers.any(|speaker| speaker == owner)
+    }
+
     /// Whether turns wait.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.waiting.is_empty()

@@ -97,6 +97,7 @@ mod session_times;
 mod sessions;
 mod sleeping;
 mod slots;
+mod speakers;
 mod stage;
 mod stages;
 mod state;

@@ -9,9 +9,7 @@ impl AgentState {
         while self.loads.try_join_next().is_some() {}
         match message {
             AgentCommand::Turn(turn, reply) => self.turn(*turn, reply),
-            AgentCommand::Asking(run, asked_before) => {
-                self.asking(run, asked_before);
-            }
+            AgentCommand::Asking(asking) => self.asking(asking),
             AgentCommand::Queue(turn, reply) => self.queue(*turn, reply),
             AgentCommand::SteeringTurnsWait => {
                 self.was_told = true;

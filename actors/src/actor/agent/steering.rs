@@ -63,7 +63,7 @@ impl AgentState {
         self.loads.spawn(async move {
             let store = &services.store;
             let posted = async {
-                if !takes_turns(&services, run, asks_first).await? {
+                if !takes(&services, run, &turn, asks_first).await? {
                     return Ok(false);
                 }
                 let body = ItemBody::SteeringTurn(Box::new(turn.clone()));
@@ -197,11 +197,12 @@ impl AgentState {
     }
 }
 
-/// Whether a run takes turns that are said to its session now. One that waits for a person's answer takes none where the
-/// question comes first.
-async fn takes_turns(
+/// Whether a run takes this turn, which is said to its session now. One that waits for a person's answer takes none where
+/// the question comes first.
+async fn takes(
     services: &Services,
     run: RunId,
+    turn: &Turn,
     asks_first: bool,
 ) -> Result<bool, SystemError> {
     let store = &services.store;
@@ -212,7 +213,8 @@ async fn takes_turns(
     let is_over = row.status.is_ended() && row.status != RunStatus::Continued;
     let asks = asks_first && row.status == RunStatus::Waiting && is_asking(store, row.root).await?;
     let pinned = load_pinned(services, run, start.definition).await?;
-    Ok(!is_over && !asks && pinned.team.while_busy.delivers_to(&start))
+    let hears = pinned.team.while_busy.delivers_to(&start) && turn.is_for(&start);
+    Ok(!is_over && !asks && hears)
 }
 
 /// Whether another message waits in the mailbox under the id of this turn. A turn that a run has heard is not compared.
