@@ -57,14 +57,7 @@ impl Session {
         let shared = self.system.shared();
         shared.known_team(&self.id.team)?;
         let mut turn = self.with_id(turn.into())?;
-        let acting = self.system.acting();
-        if let Some(owner) = acting.owner() {
-            turn.owner.get_or_insert_with(|| owner.to_owned());
-        }
-        // The program and the operator may name any owner.
-        if !acting.may_always(Use::Look) {
-            acting.check(turn.owner.as_deref(), Use::Act, &self.id)?;
-        }
+        self.system.acting().speak(&mut turn.owner, &self.id)?;
         let is_empty = |owner: &String| owner.trim().is_empty();
         if turn.owner.as_ref().is_some_and(is_empty) {
             return Err(SystemError::EmptyOwner);
@@ -469,19 +462,21 @@ impl System {
         }
     }
 
-    /// Gives the result of a call that handed out a ticket.
+    /// Gives the result of a call that handed out a ticket. The first result counts. It may come before the call itself has
+    /// returned. For a run that has an owner, use a System that [acts for that owner](Self::acting_for) or for the
+    /// [operator](Self::as_operator): a ticket is no secret.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store fails with.
     pub async fn complete(
         &self,
         ticket: Ticket,
         result: Result<String, String>,
     ) -> Result<(), SystemError> {
         let Ticket { run, operation } = ticket;
-        let id = format!("result/{operation}");
-        self.run(run)
-            .post(id, ItemBody::Result { operation, result })
+        let (id, run) = (format!("result/{operation}"), self.run(run));
+        run.check(Use::Act).await?;
+        run.post(id, ItemBody::Result { operation, result })
             .await
             .map(drop)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    Run, Session, SystemError, event_stream::FindTaker, launch::folded,
+    Run, Session, SystemError, acting::Use, event_stream::FindTaker, launch::folded,
     poll_interval::PollInterval, shared::Shared,
 };
 use crate::vocabulary::{Outcome, RunId, SessionId, Spent};
@@ -77,14 +77,19 @@ impl Run {
 
     /// The search for the run that takes the turn of this handle. The events of the handle continue with those of that run.
     pub(super) fn find_taker(&self) -> Option<FindTaker> {
-        let (said, shared) = (self.said.clone()?, self.system.shared().clone());
+        let (said, system) = (self.said.clone()?, self.system.clone());
         Some(Arc::new(move || {
-            let (said, shared) = (said.clone(), shared.clone());
+            let (said, system) = (said.clone(), system.clone());
             Box::pin(async move {
-                match shared.taker(&said).await {
+                let found = async {
+                    let taker = system.shared().taker(&said).await?;
+                    // A handle may be made for any turn.
+                    system.check_run(taker, Use::Look).await.map(|()| taker)
+                };
+                match found.await {
                     Ok(taker) => Ok(Some(taker)),
                     Err(SystemError::Store(error)) => Err(error),
-                    // The System is stopped, or the session deleted: nothing follows.
+                    // The System is stopped, the session deleted, or the run somebody else's: nothing follows.
                     Err(_) => Ok(None),
                 }
             })
@@ -100,12 +105,13 @@ impl Run {
     /// own, or the one under way, which may still hear it. For any other handle it is the run itself.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the session was deleted; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the session was deleted; [`SystemError::Foreign`]; what the store fails with.
     pub async fn taker(&self) -> Result<Self, SystemError> {
         let mut taker = self.clone();
         if let Some(said) = &self.said
             && let Some(run) = self.system.shared().recorded_taker(said).await?
         {
+            self.system.check_run(run, Use::Look).await?;
             taker.id = run;
         }
         Ok(taker)
