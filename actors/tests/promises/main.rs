@@ -52,6 +52,7 @@ mod forked_approvals;
 mod forked_children;
 mod forked_topics;
 mod going_on;
+mod given_credentials;
 mod grants;
 mod idle_sessions;
 mod in_doubt;
