@@ -42,7 +42,15 @@ impl Shared {
         let mut tries = 1;
         loop {
             match self.say_once(session, turn).await {
-                Err(error @ SystemError::Store(StoreError::Closed | StoreError::Io { .. })) => {
+                // Another process may have taken the session over. Said again, the turn finds that out.
+                Err(
+                    error @ SystemError::Store(
+                        StoreError::Closed
+                        | StoreError::Io { .. }
+                        | StoreError::Stale { .. }
+                        | StoreError::Sequence { .. },
+                    ),
+                ) => {
                     if tries == TRIES || self.is_stopped() {
                         return Err(error);
                     }

@@ -106,6 +106,7 @@ mod steered_turns;
 mod steering;
 mod steps;
 mod suspended_calls;
+mod taken_over_sessions;
 mod time_travel;
 mod tool_changes;
 mod topics;
