@@ -105,6 +105,7 @@ mod state;
 mod steered_turns;
 mod steering;
 mod steps;
+mod stranded_turns;
 mod suspended_calls;
 mod taken_over_sessions;
 mod time_travel;
