@@ -252,6 +252,9 @@ impl AgentState {
             Ok(team) => team,
             Err(error) => {
                 let _ = reply.send(Err(error));
+                if let Some(session) = &mut self.session {
+                    session.turns.set_busy(false);
+                }
                 return;
             }
         };
