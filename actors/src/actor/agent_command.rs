@@ -25,6 +25,8 @@ pub(crate) enum AgentCommand {
     Queue(Box<Turn>, TurnReply),
     /// Something came into the session's mailbox.
     SteeringTurnsWait,
+    /// The pause is over, after which the session's mailbox is looked at again.
+    LookAgain,
     /// These turns stood in the session's mailbox while no run was under way, at the look for this message.
     Unheard(u64, Vec<Turn>),
     /// A run for whose end turns wait waits for a person's answer.

@@ -113,4 +113,5 @@ mod tool_changes;
 mod topics;
 mod turns;
 mod unattended;
+mod unstorable_turns;
 mod words;

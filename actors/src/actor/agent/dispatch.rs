@@ -15,6 +15,13 @@ impl AgentState {
                 self.was_told = true;
                 self.look_for_steering_turns();
             }
+            AgentCommand::LookAgain => {
+                self.was_told = true;
+                if let Some(session) = &mut self.session {
+                    session.looks_later = false;
+                }
+                self.look_for_steering_turns();
+            }
             AgentCommand::Unheard(look, turns) => self.unheard(look, turns),
             AgentCommand::SessionLoaded(loaded) => self.session_loaded(*loaded),
             AgentCommand::TurnRecorded(turn, result) => {

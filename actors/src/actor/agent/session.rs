@@ -312,6 +312,9 @@ impl AgentState {
                 error,
                 StoreError::Stale { .. } | StoreError::Owned { .. } | StoreError::Sequence { .. }
             );
+            if error.is_about_what_is_written() {
+                session.refused = Some(begun.turn.turn.clone());
+            }
             match begun.again {
                 // The session existed already. It is claimed now, which tells its owner.
                 Some(turn) if is_there && !std::mem::replace(&mut session.is_made, true) => {
@@ -321,11 +324,11 @@ impl AgentState {
                     let _ = begun.reply.send(Err(SystemError::Store(error)));
                 }
             }
+            // A turn that nobody waits for is still in the session's mailbox.
+            self.look_again();
             // Another process writes to this session, or the store failed, perhaps after the write:
             // the state in memory no longer counts, and a turn that was recorded after all goes on.
             self.reload_session();
-            // A turn that nobody waits for is still in the session's mailbox.
-            self.look_again();
             return;
         }
         let run = begun.turn.run;

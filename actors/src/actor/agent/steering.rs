@@ -125,6 +125,9 @@ impl AgentState {
             // It is looked at when the session has been read.
             return self.load_session();
         }
+        if session.looks_later {
+            return;
+        }
         if session.turns.is_busy() && session.looks.is_none() {
             // A turn is being recorded. It is looked again when that one is over.
             return;
@@ -160,6 +163,7 @@ impl AgentState {
             return;
         }
         session.turns.set_busy(false);
+        let refused = session.refused.clone();
         let Some((fold, _)) = &session.loaded else {
             return;
         };
@@ -181,7 +185,10 @@ impl AgentState {
                 }
             });
         }
-        if let Some(turn) = unheard.into_iter().next() {
+        // A turn that the store refuses holds up none of the others.
+        let refused = unheard.iter().position(|turn| turn.id == refused);
+        let next = refused.map_or(0, |refused| (refused + 1) % unheard.len());
+        if let Some(turn) = unheard.into_iter().nth(next) {
             // The turn's sender has the run that was to hear it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
             self.queue(turn, reply);
@@ -191,8 +198,11 @@ impl AgentState {
 
     /// Looks into the session's mailbox again after a pause.
     pub(super) fn look_again(&mut self) {
-        if self.steers() {
-            self.later(AGAIN, AgentCommand::SteeringTurnsWait);
+        if self.steers()
+            && let Some(session) = &mut self.session
+            && !std::mem::replace(&mut session.looks_later, true)
+        {
+            self.later(AGAIN, AgentCommand::LookAgain);
         }
     }
 }
