@@ -23,6 +23,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use failures::Failures;
+pub(super) use steering::item_of;
 
 use super::{
     SystemError,

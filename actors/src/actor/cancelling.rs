@@ -37,11 +37,19 @@ impl Run {
     /// Cancels the run and everything below it. `false` when there is no such run or it has
     /// ended. Cancelling twice is cancelling once.
     ///
+    /// A handle that [`Session::send`](super::Session::send) gave for a turn which was said to a run under way
+    /// ([`has_joined`](Self::has_joined)) cancels that turn. As long as no run has heard the turn, it is taken back, and the
+    /// run goes on. A model that just then answers, or a run below, may hear it nevertheless. Once a run has taken the turn,
+    /// that run is cancelled, since it works for this turn too.
+    ///
     /// # Errors
     /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
         self.check(Use::Act).await?;
         let (reason, stop) = (reason.into(), None);
+        if let Some(said) = &self.said {
+            return self.cancel_turn(said, reason).await;
+        }
         self.post_if_open("cancel".to_owned(), ItemBody::Cancel { reason, stop })
             .await
     }

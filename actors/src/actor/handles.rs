@@ -12,6 +12,7 @@ use super::{
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
     recording::read_row,
+    submitted::Beginning,
 };
 use crate::{
     contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},
@@ -134,6 +135,8 @@ pub struct Run {
     pub(crate) early: Early,
     /// The turn that was said to it, if the handle was given for one.
     pub(super) said: Option<Arc<(SessionId, String)>>,
+    /// The turn that begins it, if the handle was given before that.
+    pub(super) beginning: Option<Beginning>,
 }
 
 /// A subscription that waits for a reader.
@@ -178,6 +181,7 @@ impl Run {
         let (store, clock) = (services.store.clone(), services.clock.clone());
         let stream = EventStream::new(self.id, store, clock, subscription);
         let stream = stream.going_on_with(self.find_taker());
+        let stream = stream.begun_by(self.beginning.as_ref());
         if self.system.acting().may_always(Use::Look) {
             return stream;
         }
@@ -459,6 +463,7 @@ impl System {
             id,
             early: Early::default(),
             said: None,
+            beginning: None,
         }
     }
 

@@ -107,6 +107,7 @@ mod steering;
 mod steps;
 mod stranded_turns;
 mod suspended_calls;
+mod taken_back;
 mod taken_over_sessions;
 mod time_travel;
 mod tool_changes;

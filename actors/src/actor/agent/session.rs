@@ -8,7 +8,7 @@ use std::sync::{
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::{AgentState, SessionState, answer, steering::item_of};
+use super::{AgentState, SessionState, answer, item_of};
 use crate::{
     actor::{
         SystemError,
@@ -64,6 +64,10 @@ impl SessionState {
 
 impl AgentState {
     pub(super) fn turn(&mut self, turn: Turn, reply: TurnReply) {
+        if reply.is_closed() {
+            // The turn's sender has left. Nothing of the turn is recorded.
+            return;
+        }
         let team = self.team();
         let Some(session) = &mut self.session else {
             return;

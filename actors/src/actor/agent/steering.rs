@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The id of a turn in its session's mailbox: a turn that is said twice is read once.
-pub(super) fn item_of(turn: &str) -> String {
+pub(in crate::actor) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
 
