@@ -48,6 +48,22 @@ impl Acting {
         }
     }
 
+    /// Checks that it may speak for the owner that a turn names, and names its own where the turn names none. The program
+    /// and the operator may name any owner.
+    pub(crate) fn speak(
+        &self,
+        owner: &mut Option<String>,
+        session: impl fmt::Display,
+    ) -> Result<(), SystemError> {
+        if self.may_always(Use::Look) {
+            return Ok(());
+        }
+        if owner.is_none() {
+            *owner = self.owner().map(str::to_owned);
+        }
+        self.check(owner.as_deref(), Use::Act, session)
+    }
+
     /// Checks that this use is allowed for what belongs to this owner.
     pub(crate) fn check(
         &self,

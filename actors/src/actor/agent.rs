@@ -23,6 +23,7 @@ use tokio::{
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use failures::Failures;
+pub(super) use steering::item_of;
 
 use super::{
     SystemError,
@@ -102,6 +103,10 @@ struct SessionState {
     looked_at: Option<RunId>,
     /// The message for which the session's mailbox is being read; the next turn waits for that.
     looks: Option<u64>,
+    /// Whether the session's mailbox is read after a pause: something that was to be recorded was not.
+    looks_later: bool,
+    /// The latest turn of the mailbox that the store refused. The one behind it is tried next.
+    refused: Option<String>,
 }
 
 /// A run that this agent hosts.
@@ -147,6 +152,8 @@ impl Actor for AgentActor {
             reopening: VecDeque::new(),
             looked_at: None,
             looks: None,
+            looks_later: false,
+            refused: None,
         });
         Ok(AgentState {
             myself,

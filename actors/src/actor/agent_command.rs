@@ -26,10 +26,12 @@ pub(crate) enum AgentCommand {
     Queue(Box<Turn>, TurnReply),
     /// Something came into the session's mailbox.
     SteeringTurnsWait,
+    /// The pause is over, after which the session's mailbox is looked at again.
+    LookAgain,
     /// These turns stood in the session's mailbox while no run was under way, at the look for this message.
     Unheard(u64, Vec<Turn>),
-    /// This run, for whose end turns wait, waits for a person's answer; whether it asked before they came.
-    Asking(RunId, bool),
+    /// A run for whose end turns wait waits for a person's answer.
+    Asking(Asking),
     /// The session's journal was read.
     SessionLoaded(Box<Result<LoadedSession, StoreError>>),
     /// The turn's first entries are durable, or refused.
@@ -72,6 +74,14 @@ pub(crate) enum AgentCommand {
     /// Stop, unless there is something to do: then the agent is found in this slot again. The answer
     /// says whether it stops.
     Leave(SupervisedRef<AgentCommand>, Option<oneshot::Sender<bool>>),
+}
+
+/// A run that waits for a person's answer.
+pub(crate) struct Asking {
+    pub(super) run: RunId,
+    pub(super) owner: Option<String>,
+    /// Whether it asked before the turns came that wait for its end.
+    pub(super) asked_before: bool,
 }
 
 pub(crate) type TurnReply = oneshot::Sender<Result<RunId, SystemError>>;

@@ -37,10 +37,21 @@ impl Run {
     /// Cancels the run and everything below it. `false` when there is no such run or it has
     /// ended. Cancelling twice is cancelling once.
     ///
+    /// A handle that [`Session::send`](super::Session::send) gave for a turn which was said to a run under way
+    /// ([`has_joined`](Self::has_joined)) cancels that turn. As long as no run has heard the turn, it is taken back, and the
+    /// run goes on. A model that just then answers, or a run below, may hear it nevertheless. Once a run has taken the turn,
+    /// that run is cancelled, since it works for this turn too.
+    ///
     /// # Errors
     /// [`SystemError::Foreign`]; what the store fails with.
     pub async fn cancel(&self, reason: impl Into<String>) -> Result<bool, SystemError> {
-        self.stop(reason.into(), None).await
+        match &self.said {
+            Some(said) => {
+                self.check(Use::Act).await?;
+                self.cancel_turn(said, reason.into()).await
+            }
+            None => self.stop(reason.into(), None).await,
+        }
     }
 
     /// Ends the run and everything below it as failed, because nothing was recorded for this many seconds. `false` when

@@ -208,6 +208,16 @@ pub enum SystemError {
         /// The run of the turn that was sent first.
         run: RunId,
     },
+    /// A turn that was said to a run under way was taken back before a run heard it.
+    #[error(
+        "the turn {turn:?} of session {session} was taken back before a run heard it: send it again under another id"
+    )]
+    TakenBack {
+        /// The session.
+        session: String,
+        /// The id of the turn.
+        turn: String,
+    },
     /// The session's run waits for a person's answer.
     #[error("run {run} waits for an answer: answer it, or cancel it, and say this again")]
     Asking {

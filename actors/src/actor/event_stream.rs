@@ -18,6 +18,7 @@ pub(super) use self::taker::FindTaker;
 use super::{
     observers::{Shown, Subscription},
     poll_interval::PollInterval,
+    submitted::Beginning,
 };
 use crate::{
     contract::{BoxFuture, Clock, StoreError, StoreHandle, TreeLine},
@@ -74,6 +75,8 @@ pub struct EventStream {
     previews: bool,
     /// The check that comes first: whether the reader may see anything.
     gate: Option<BoxFuture<'static, bool>>,
+    /// The wait for the beginning of a turn that was submitted: the run that the turn begins or joins.
+    beginning: Option<BoxFuture<'static, Option<RunId>>>,
     /// The look at the store that is under way.
     looking: Option<BoxFuture<'static, Result<Found, StoreError>>>,
     /// The wait for more to read, or for a preview.
@@ -150,6 +153,7 @@ impl EventStream {
             shown: None,
             previews: true,
             gate: None,
+            beginning: None,
             looking: None,
             waiting: None,
             pause: None,
@@ -171,6 +175,15 @@ impl EventStream {
     /// The same stream behind a check: it is empty unless the check gives `true`.
     pub(super) fn behind(mut self, gate: BoxFuture<'static, bool>) -> Self {
         self.gate = Some(gate);
+        self
+    }
+
+    /// The same stream, for a turn that was submitted.
+    pub(super) fn begun_by(mut self, beginning: Option<&Beginning>) -> Self {
+        self.beginning = beginning.map(|beginning| {
+            let mut run = beginning.run.clone();
+            async move { *run.wait_for(Option::is_some).await.ok()? }.boxed()
+        });
         self
     }
 
@@ -227,6 +240,9 @@ impl EventStream {
     /// The errors of the store.
     pub async fn so_far(mut self) -> Result<Vec<EventRecord>, StoreError> {
         poll_fn(|cx| self.pass_gate(cx)).await;
+        if poll_fn(|cx| Poll::Ready(self.begin(cx))).await.is_pending() {
+            return Ok(Vec::new());
+        }
         // A look that is under way may have missed what is there by now.
         self.looking = None;
         let mut records: Vec<_> = self.held.take().into_iter().collect();
@@ -248,6 +264,23 @@ impl EventStream {
                 (self.over, self.previews, self.taker) = (true, false, None);
             }
             self.gate = None;
+        }
+        Poll::Ready(())
+    }
+
+    /// Goes to the run that the followed turn begins or joins. Ends the stream if there will be none.
+    fn begin(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if let Some(beginning) = &mut self.beginning {
+            match ready!(beginning.poll_unpin(cx)) {
+                // Its own run goes on with no other.
+                Some(run) if run == self.top => self.taker = None,
+                Some(run) => {
+                    self.go_on_in(run);
+                    self.passed_roots.clear();
+                }
+                None => (self.over, self.previews, self.taker) = (true, false, None),
+            }
+            self.beginning = None;
         }
         Poll::Ready(())
     }
@@ -501,6 +534,7 @@ impl Stream for EventStream {
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let stream = self.get_mut();
         ready!(stream.pass_gate(cx));
+        ready!(stream.begin(cx));
         loop {
             if stream.waiting.is_some() {
                 ready!(stream.wait(cx));

@@ -12,6 +12,7 @@ use super::{
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
     recording::read_row,
+    submitted::Beginning,
 };
 use crate::{
     contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},
@@ -57,14 +58,7 @@ impl Session {
         let shared = self.system.shared();
         shared.known_team(&self.id.team)?;
         let mut turn = self.with_id(turn.into())?;
-        let acting = self.system.acting();
-        if let Some(owner) = acting.owner() {
-            turn.owner.get_or_insert_with(|| owner.to_owned());
-        }
-        // The program and the operator may name any owner.
-        if !acting.may_always(Use::Look) {
-            acting.check(turn.owner.as_deref(), Use::Act, &self.id)?;
-        }
+        self.system.acting().speak(&mut turn.owner, &self.id)?;
         let is_empty = |owner: &String| owner.trim().is_empty();
         if turn.owner.as_ref().is_some_and(is_empty) {
             return Err(SystemError::EmptyOwner);
@@ -141,6 +135,8 @@ pub struct Run {
     pub(crate) early: Early,
     /// The turn that was said to it, if the handle was given for one.
     pub(super) said: Option<Arc<(SessionId, String)>>,
+    /// The turn that begins it, if the handle was given before that.
+    pub(super) beginning: Option<Beginning>,
 }
 
 /// A subscription that waits for a reader.
@@ -185,6 +181,7 @@ impl Run {
         let (store, clock) = (services.store.clone(), services.clock.clone());
         let stream = EventStream::new(self.id, store, clock, subscription);
         let stream = stream.going_on_with(self.find_taker());
+        let stream = stream.begun_by(self.beginning.as_ref());
         if self.system.acting().may_always(Use::Look) {
             return stream;
         }
@@ -466,22 +463,25 @@ impl System {
             id,
             early: Early::default(),
             said: None,
+            beginning: None,
         }
     }
 
-    /// Gives the result of a call that handed out a ticket.
+    /// Gives the result of a call that handed out a ticket. The first result counts. It may come before the call itself has
+    /// returned. For a run that has an owner, use a System that [acts for that owner](Self::acting_for) or for the
+    /// [operator](Self::as_operator): a ticket is no secret.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the run has ended; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the run has ended; [`SystemError::Foreign`]; what the store fails with.
     pub async fn complete(
         &self,
         ticket: Ticket,
         result: Result<String, String>,
     ) -> Result<(), SystemError> {
         let Ticket { run, operation } = ticket;
-        let id = format!("result/{operation}");
-        self.run(run)
-            .post(id, ItemBody::Result { operation, result })
+        let (id, run) = (format!("result/{operation}"), self.run(run));
+        run.check(Use::Act).await?;
+        run.post(id, ItemBody::Result { operation, result })
             .await
             .map(drop)
     }

@@ -12,10 +12,11 @@ use super::{
     open_questions::{
         Open, asked_by, asked_under, askers, open_questions, refuse_newer, unanswered,
     },
+    services::Kept,
 };
 use crate::{
     contract::{Credential, ItemBody, RunFilter, RunRow, RunStatus},
-    run::{answers, unfit},
+    run::{Ports as _, answers, unfit},
     vocabulary::{OperationId, Question, QuestionKind, RunId, Timestamp, ToolCall},
 };
 
@@ -118,11 +119,12 @@ impl Run {
     /// when the journal was written before exact arguments were kept.
     ///
     /// # Errors
-    /// The errors of the store.
+    /// [`SystemError::Foreign`]; the errors of the store.
     pub async fn unredacted(
         &self,
         operation: OperationId,
     ) -> Result<Option<ToolCall>, SystemError> {
+        self.check(Use::Look).await?;
         let asked = asked_under(self.system.store(), self.id, operation).await?;
         Ok(asked.and_then(|(question, _)| question.unredacted()))
     }
@@ -136,7 +138,9 @@ impl Run {
     ///
     /// The answer to a question for authentication stays in the memory of this process, for the
     /// call that asks; the journal records only that it was given. So give it in the process that
-    /// carries the run: in another process it would be lost, and the question asked again.
+    /// carries the run: in another process it would be lost, and the question asked again. It is
+    /// asked again, too, where the process ends before the call, or where this method fails in the
+    /// store.
     ///
     /// An approval that names the `digest` of the question counts for exactly that call and is
     /// refused for another. A program that shows a question in one place and answers it in another
@@ -211,12 +215,9 @@ impl Run {
         let asking = self.system.run(run);
         let value = bound(operation, &question, value)
             .map_err(|reason| refuse(AnswerError::Unfit { operation, reason }))?;
-        if question.kind == QuestionKind::Authentication
-            && let Some(secret) = value.as_str().filter(|secret| !secret.is_empty())
-        {
-            let services = &self.system.shared().services;
-            services.give(run, operation, Credential::new(secret));
-        }
+        let secret = value.as_str().filter(|secret| !secret.is_empty());
+        let secret = secret.filter(|_| question.kind == QuestionKind::Authentication);
+        let secret = secret.map(Credential::new);
         let value = as_recorded(&question, value, who);
         if !answers(&question, &value) {
             let reason = match question.kind {
@@ -245,10 +246,25 @@ impl Run {
             operation,
             value: value.clone(),
         };
-        let is_first = asking.post(id, body).await?;
-        match !is_first && !asking.is_given(operation, &value).await? {
-            true => Err(refuse(AnswerError::Answered { operation })),
-            false => Ok(()),
+        // The run may take the answer as soon as it is posted, so a credential waits for it before that. What waits there
+        // already counts.
+        let services = &self.system.shared().services;
+        let kept = secret.map(|secret| services.give(run, operation, secret));
+        if kept == Some(Kept::Other) {
+            return Err(refuse(AnswerError::Answered { operation }));
+        }
+        let posted = asking.post(id, body).await;
+        if kept == Some(Kept::New) && !matches!(posted, Ok(true)) {
+            // The answer that counts came without this credential.
+            services.credential(run, operation);
+        }
+        let is_the_answer = match posted? {
+            true => true,
+            false => kept != Some(Kept::New) && asking.is_given(operation, &value).await?,
+        };
+        match is_the_answer {
+            true => Ok(()),
+            false => Err(refuse(AnswerError::Answered { operation })),
         }
     }
 

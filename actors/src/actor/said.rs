@@ -3,10 +3,14 @@
 use std::sync::Arc;
 
 use super::{
-    Run, Session, SystemError, event_stream::FindTaker, launch::folded,
-    poll_interval::PollInterval, shared::Shared,
+    Run, Session, SystemError, acting::Use, agent::item_of, event_stream::FindTaker,
+    launch::folded, poll_interval::PollInterval, shared::Shared,
 };
-use crate::vocabulary::{Outcome, RunId, SessionId, Spent};
+use crate::{
+    contract::{Batch, ItemBody, StoreError},
+    session::Turn,
+    vocabulary::{Entry, Outcome, RunId, SessionId, Spent},
+};
 
 impl Shared {
     /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
@@ -19,6 +23,12 @@ impl Shared {
             }
             if self.is_stopped() {
                 return Err(SystemError::Stopped);
+            }
+            if self.waiting(said).await?.is_none() {
+                // It left the mailbox with what a run recorded, or was taken back.
+                let (session, turn) = (session.to_string(), said.1.clone());
+                let taken_back = SystemError::TakenBack { session, turn };
+                return self.recorded_taker(said).await?.ok_or(taken_back);
             }
             // It is about to begin, here where the process is gone that was to begin it.
             self.services.clock.sleep(interval.pause()).await;
@@ -40,6 +50,56 @@ impl Shared {
         }
         let known = fold.turns.get(turn).map(|known| known.run);
         Ok(known.or(fold.open))
+    }
+
+    /// The turn, where it stands in its session's mailbox.
+    async fn waiting(
+        &self,
+        (session, turn): &(SessionId, String),
+    ) -> Result<Option<Turn>, StoreError> {
+        let item = item_of(turn);
+        let items = self.services.store.mailbox(session.clone().into()).await?;
+        Ok(items.into_iter().find_map(|waits| match waits.body {
+            ItemBody::SteeringTurn(turn) if waits.id == item => Some(*turn),
+            _ => None,
+        }))
+    }
+
+    /// Takes a turn out of its session's mailbox. A run that is under way here forgets it, unless its function has it.
+    async fn take_back(&self, (session, turn): &(SessionId, String)) -> Result<(), SystemError> {
+        let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
+        let item = item_of(turn);
+        let live = &self.services.previewer.live;
+        if let Some(run) = fold.open.and_then(|open| live.get(open)) {
+            run.sender.words().take_items(std::slice::from_ref(&item));
+        }
+        let mut batch = Batch::default();
+        batch.taken.push((session.clone().into(), item));
+        self.services.store.commit_one(batch).await?;
+        Ok(())
+    }
+
+    /// The run that has taken a turn: its own, or the one that has heard it.
+    async fn has_taken(
+        &self,
+        (session, turn): &(SessionId, String),
+    ) -> Result<Option<RunId>, SystemError> {
+        let store = &self.services.store;
+        let (fold, _) = folded(store, session, u64::MAX).await?;
+        if let Some(known) = fold.turns.get(turn) {
+            return Ok(Some(known.run));
+        }
+        let Some(open) = fold.open else {
+            return Ok(None);
+        };
+        for line in store.journal(open.into(), 0).await? {
+            if let Entry::TurnHeard { turn: heard, .. } = line.decode(&open.into())?
+                && heard == *turn
+            {
+                return Ok(Some(open));
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -77,14 +137,20 @@ impl Run {
 
     /// The search for the run that takes the turn of this handle. The events of the handle continue with those of that run.
     pub(super) fn find_taker(&self) -> Option<FindTaker> {
-        let (said, shared) = (self.said.clone()?, self.system.shared().clone());
+        let submitted = || self.beginning.as_ref().map(|it| it.turn.clone());
+        let (said, system) = (self.said.clone().or_else(submitted)?, self.system.clone());
         Some(Arc::new(move || {
-            let (said, shared) = (said.clone(), shared.clone());
+            let (said, system) = (said.clone(), system.clone());
             Box::pin(async move {
-                match shared.taker(&said).await {
+                let found = async {
+                    let taker = system.shared().taker(&said).await?;
+                    // A handle may be made for any turn.
+                    system.check_run(taker, Use::Look).await.map(|()| taker)
+                };
+                match found.await {
                     Ok(taker) => Ok(Some(taker)),
                     Err(SystemError::Store(error)) => Err(error),
-                    // The System is stopped, or the session deleted: nothing follows.
+                    // The System is stopped, the session deleted, or the run somebody else's: nothing follows.
                     Err(_) => Ok(None),
                 }
             })
@@ -100,15 +166,36 @@ impl Run {
     /// own, or the one under way, which may still hear it. For any other handle it is the run itself.
     ///
     /// # Errors
-    /// [`SystemError::UnknownRun`] when the session was deleted; what the store fails with.
+    /// [`SystemError::UnknownRun`] when the session was deleted; [`SystemError::Foreign`]; what the store fails with.
     pub async fn taker(&self) -> Result<Self, SystemError> {
         let mut taker = self.clone();
         if let Some(said) = &self.said
             && let Some(run) = self.system.shared().recorded_taker(said).await?
         {
+            self.system.check_run(run, Use::Look).await?;
             taker.id = run;
         }
         Ok(taker)
+    }
+
+    /// Cancels the turn for which this handle was given: takes it back as long as it stands in the session's mailbox, and
+    /// else cancels the run that took it.
+    pub(super) async fn cancel_turn(
+        &self,
+        said: &(SessionId, String),
+        reason: String,
+    ) -> Result<bool, SystemError> {
+        let (shared, acting) = (self.system.shared(), self.system.acting());
+        if let Some(turn) = shared.waiting(said).await? {
+            // A handle may be made for any turn.
+            acting.check(turn.owner.as_deref(), Use::Act, &said.0)?;
+            shared.take_back(said).await?;
+            return Ok(true);
+        }
+        match shared.has_taken(said).await? {
+            Some(run) => Box::pin(self.system.run(run).cancel(reason)).await,
+            None => Ok(false),
+        }
     }
 
     /// The same as [`outcome`](Self::outcome), with what the run and the runs below it consumed. This is a part of the end,

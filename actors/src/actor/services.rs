@@ -78,6 +78,17 @@ pub(crate) struct Services {
 /// A credential that no call has taken yet.
 type Given = ((RunId, OperationId), Credential);
 
+/// The use of a credential that is given to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It waits for the call.
+    New,
+    /// It was given before, and waits for the call.
+    Again,
+    /// Another one was given before, and waits for the call.
+    Other,
+}
+
 /// How many credentials wait for their calls before the oldest is forgotten, and asked for again.
 const CREDENTIALS: usize = 256;
 
@@ -92,14 +103,20 @@ impl Services {
         self.gateways.read().named.values().cloned().collect()
     }
 
-    /// Keeps the credential that answered a question until its call takes it.
-    pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) {
+    /// Keeps the credential that answers a question until its call takes it, unless another one waits for the call.
+    pub(crate) fn give(&self, run: RunId, question: OperationId, credential: Credential) -> Kept {
         let mut given = self.credentials.lock();
-        given.retain(|(key, _)| *key != (run, question));
+        if let Some((_, before)) = given.iter().find(|(key, _)| *key == (run, question)) {
+            return match before.reveal() == credential.reveal() {
+                true => Kept::Again,
+                false => Kept::Other,
+            };
+        }
         if given.len() >= CREDENTIALS {
             given.pop_front();
         }
         given.push_back(((run, question), credential));
+        Kept::New
     }
 }
 

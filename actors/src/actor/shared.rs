@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(super) held: Mutex<HashSet<SessionId>>,
     /// The ids of posted turns that are on their way into their sessions.
     pub(super) beginning: Mutex<HashSet<String>>,
+    /// The sessions whose mailboxes are looked at again after a pause.
+    pub(super) looking_again: Mutex<HashSet<SessionId>>,
     pub(super) admissions: Arc<Semaphore>,
     pub(super) root: OnceLock<Supervisor>,
     /// The supervisor of the sessions' agents, in its current incarnation.

@@ -1,13 +1,14 @@
 //! A turn that may wait behind others.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{Run, Session, SystemError, poll_interval::PollInterval};
 use crate::{
     session::Turn,
-    vocabulary::{Outcome, RunId},
+    vocabulary::{Outcome, RunId, SessionId},
 };
 
 /// A turn that was said to a session and may wait behind others: see [`Session::submit`].
@@ -17,7 +18,16 @@ use crate::{
 #[must_use = "a turn that waits is taken back when this is dropped"]
 pub struct Submitted {
     run: Run,
+    turn: Arc<(SessionId, String)>,
     sent: AbortOnDropHandle<Result<Run, SystemError>>,
+}
+
+/// The beginning of a turn that was submitted.
+#[derive(Clone)]
+pub(super) struct Beginning {
+    /// The run that the turn begins or joins. Nothing comes where the turn is refused or taken back.
+    pub(super) run: watch::Receiver<Option<RunId>>,
+    pub(super) turn: Arc<(SessionId, String)>,
 }
 
 impl Session {
@@ -41,24 +51,39 @@ impl Session {
     /// it is asked for the turn's outcome.
     pub fn submit(&self, turn: impl Into<Turn>) -> Result<Submitted, SystemError> {
         let turn = self.with_id(turn.into())?;
-        let id = turn.id.as_deref().unwrap_or_default();
-        let run = self.system.run(RunId::of_turn(&self.id, id));
+        let id = turn.id.clone().unwrap_or_default();
+        let mut run = self.system.run(RunId::of_turn(&self.id, &id));
+        let submitted = Arc::new((self.id.clone(), id));
+        let (begins, begun) = watch::channel(None);
+        run.beginning = Some(Beginning {
+            run: begun,
+            turn: submitted.clone(),
+        });
         let session = self.clone();
-        let sent = tokio::spawn(async move { session.send(turn).await });
+        let sent = tokio::spawn(async move {
+            let run = session.send(turn).await?;
+            begins.send_replace(Some(run.id));
+            Ok(run)
+        });
         Ok(Submitted {
             run,
+            turn: submitted,
             sent: AbortOnDropHandle::new(sent),
         })
     }
 }
 
 impl Submitted {
-    /// The id of the turn's run.
+    /// The id of the turn's run. A turn that is said to the run under way
+    /// ([`WhileBusy::Steer`](crate::definition::WhileBusy::Steer)) has one only where no other run hears it;
+    /// [`begun`](Self::begun) gives the run to which it was said.
     pub fn id(&self) -> RunId {
         self.run.id()
     }
 
-    /// A handle to the turn's run, whose events can be followed before it begins.
+    /// A handle to the turn's run, whose events can be followed before it begins. Where the turn is said to the run under
+    /// way, its events are those of that run, and go on as those of the handle that [`Session::send`] gives. Where the turn
+    /// is refused or taken back, there are none.
     pub fn run(&self) -> &Run {
         &self.run
     }
@@ -88,20 +113,21 @@ impl Submitted {
         self.begun().await?.outcome().await
     }
 
-    /// Takes the turn back if it waits, and cancels its run if it has begun.
+    /// Takes the turn back if it waits, and cancels its run if it has begun. A turn that was said to a run under way is
+    /// cancelled as by [`Run::cancel`] of its handle.
     ///
     /// # Errors
     /// The errors of [`Run::cancel`].
     pub async fn cancel(self, reason: impl Into<String>) -> Result<(), SystemError> {
-        let Self { run, sent } = self;
+        let Self { run, turn, sent } = self;
         let waited = !sent.is_finished();
         drop(sent);
         let reason = reason.into();
-        if !run.cancel(reason.clone()).await? && waited {
-            // The run may have begun just now, and not be recorded yet.
+        if !run.cancel_turn(&turn, reason.clone()).await? && waited {
+            // The turn may have begun just now, and not be recorded yet.
             let clock = &run.system.shared().services.clock;
             clock.sleep(PollInterval::new().pause()).await;
-            run.cancel(reason).await?;
+            run.cancel_turn(&turn, reason).await?;
         }
         Ok(())
     }

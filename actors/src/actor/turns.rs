@@ -42,7 +42,15 @@ impl Shared {
         let mut tries = 1;
         loop {
             match self.say_once(session, turn).await {
-                Err(error @ SystemError::Store(StoreError::Closed | StoreError::Io { .. })) => {
+                // Another process may have taken the session over. Said again, the turn finds that out.
+                Err(
+                    error @ SystemError::Store(
+                        StoreError::Closed
+                        | StoreError::Io { .. }
+                        | StoreError::Stale { .. }
+                        | StoreError::Sequence { .. },
+                    ),
+                ) => {
                     if tries == TRIES || self.is_stopped() {
                         return Err(error);
                     }
@@ -160,36 +168,52 @@ impl Shared {
     }
 
     /// Begins the turns that other processes posted to a session, and tells its agent of those that were said to the run
-    /// under way, unless another process carries the session.
+    /// under way, unless another process carries the session. That one may die first, so it is looked again as long as
+    /// turns wait there.
     pub(crate) async fn read_mailbox(self: Arc<Self>, session: SessionId) {
+        let mut interval = PollInterval::between(AGAIN, self.poll_interval());
         loop {
-            match self.read_items(&session).await {
-                Err(error) if !error.is_lasting() => {
+            let pause = match self.read_items(&session).await {
+                Ok(true) => return,
+                Ok(false) => interval.pause(),
+                Err(error) if error.is_lasting() => return,
+                Err(error) => {
                     tracing::warn!(%session, %error, "what came for a session is not read");
-                    self.services.clock.sleep(AGAIN).await;
+                    AGAIN
                 }
-                _ => return,
+            };
+            if !self.looking_again.lock().insert(session.clone()) {
+                // Another task looks after its pause.
+                return;
+            }
+            self.services.clock.sleep(pause).await;
+            self.looking_again.lock().remove(&session);
+            if self.is_stopped() {
+                return;
             }
         }
     }
 
-    async fn read_items(self: &Arc<Self>, session: &SessionId) -> Result<(), StoreError> {
-        if !self.may_carry(session).await? {
-            // The process that carries the session sees its mailbox as well, and so does the next such process.
-            return Ok(());
+    /// The same once. `false` where turns wait for a process that may die before it begins them, or for an agent that was
+    /// lost.
+    async fn read_items(self: &Arc<Self>, session: &SessionId) -> Result<bool, StoreError> {
+        if self.team(&session.team).is_none() {
+            return Ok(true);
         }
         let items = self.services.store.mailbox(session.clone().into()).await?;
-        let is_turn = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn(_));
-        if items.iter().any(is_turn) {
+        let is_said = |item: &MailboxItem| matches!(item.body, ItemBody::SteeringTurn(_));
+        let is_posted = |item: &MailboxItem| matches!(item.body, ItemBody::ForwardedTurn(_));
+        let wait = items.iter().any(|item| is_said(item) || is_posted(item));
+        if !self.may_carry(session).await? {
+            return Ok(!wait);
+        }
+        if items.iter().any(is_said) {
             self.tell_of_steering_turns(session).await;
         }
         // Each is begun once, however often the mailbox is read while it waits for its turn.
         let items = items.into_iter().filter(|item| {
-            let is_posted = matches!(
-                item.body,
-                ItemBody::ForwardedTurn(_) | ItemBody::ForwardedTurnEnded { .. }
-            );
-            is_posted && self.beginning.lock().insert(item.id.clone())
+            let is_answer = matches!(item.body, ItemBody::ForwardedTurnEnded { .. });
+            (is_posted(item) || is_answer) && self.beginning.lock().insert(item.id.clone())
         });
         let begun = items.map(|item| async move {
             let id = item.id.clone();
@@ -197,14 +221,15 @@ impl Shared {
             self.beginning.lock().remove(&id);
             begun
         });
+        let mut all = true;
         for begun in join_all(begun).await {
             match begun {
+                Ok(is_settled) => all &= is_settled,
                 Err(SystemError::Store(error)) => return Err(error),
                 Err(error) => tracing::warn!(%session, %error, "a posted turn is not begun"),
-                Ok(()) => {}
             }
         }
-        Ok(())
+        Ok(all)
     }
 
     /// Whether this process has the code for a session that no other one carries.
@@ -220,30 +245,33 @@ impl Shared {
         }
     }
 
+    /// Begins a posted turn. `false` where this process cannot, and another one or a later look may.
     async fn begin_item(
         self: &Arc<Self>,
         session: &SessionId,
         item: MailboxItem,
-    ) -> Result<(), SystemError> {
+    ) -> Result<bool, SystemError> {
         let now = self.services.clock.now();
         let turn = match item.body {
             ItemBody::ForwardedTurn(turn) => turn,
             // The sender has stopped waiting for this answer.
             ItemBody::ForwardedTurnEnded { .. } if now.since(item.at) > TOLD_FOR => {
-                return self.settle(session, &item.id, None).await;
+                return self.settle(session, &item.id, None).await.map(|()| true);
             }
-            _ => return Ok(()),
+            _ => return Ok(true),
         };
         let run = RunId::of_turn(session, turn.id.as_deref().unwrap_or_default());
         let told = match self.say(session, &turn).await {
             Ok(begun) if begun == run => None,
             Ok(steered) => Some(Ok(steered)),
-            Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(()),
-            Err(SystemError::Stopped | SystemError::AgentLost { .. }) => return Ok(()),
+            Err(SystemError::Store(error)) if error.is_elsewhere() => return Ok(false),
+            Err(SystemError::AgentLost { .. }) => return Ok(false),
+            Err(SystemError::Stopped) => return Ok(true),
             Err(error) => Some(Err(error.to_string())),
         };
         self.settle(session, &item.id, told.map(|told| (told, now)))
-            .await
+            .await?;
+        Ok(true)
     }
 
     /// Strikes a posted turn off, and tells its sender the result where that is not a run of its

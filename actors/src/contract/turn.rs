@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::vocabulary::{Budget, Data, Message, Part, Timestamp, ToolDefinition};
+use crate::vocabulary::{Budget, Data, Message, Part, RunStart, Timestamp, ToolDefinition};
 
 /// A user's message to a session, with its settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,19 @@ impl Turn {
     pub fn deadline(mut self, deadline: Timestamp) -> Self {
         self.deadline = Some(deadline);
         self
+    }
+
+    /// Whether only a run of its own can carry the turn: the one under way may have effects, which a dry run must not have,
+    /// and it lacks the turn's tools and its bounds.
+    pub(crate) fn needs_own_run(&self) -> bool {
+        let is_bounded = self.budget != Budget::default() || self.deadline.is_some();
+        self.dry_run || is_bounded || !self.tools.is_empty()
+    }
+
+    /// Whether a run with this start may hear the turn: a run acts with the rights of its owner, so nobody else's words
+    /// drive it.
+    pub(crate) fn is_for(&self, start: &RunStart) -> bool {
+        self.owner == start.owner
     }
 }
 

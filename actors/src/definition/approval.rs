@@ -248,7 +248,8 @@ pub enum WhileAsking {
     /// It is refused: the question is to be answered first.
     #[default]
     Refuse,
-    /// The run that asks is cancelled, and the turn begins.
+    /// The run that asks is cancelled, and the turn begins. A turn of another owner than the run's
+    /// waits.
     Cancel,
     /// It waits until the run has ended.
     Wait,

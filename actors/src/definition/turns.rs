@@ -17,7 +17,9 @@ pub enum WhileBusy {
     /// It is refused.
     Refuse,
     /// It is delivered to the run that is under way, as by `Run::steer`, and its sender gets that
-    /// run. If the run ends without reading it, it becomes a turn of its own.
+    /// run. If the run ends without reading it, it becomes a turn of its own. The run has to be of
+    /// the same owner; a turn of anybody else waits, and so does one that needs a run of its own: a
+    /// dry run, or one with tools, a budget or a deadline.
     Steer,
 }
 

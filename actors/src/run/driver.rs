@@ -44,8 +44,8 @@ use crate::{
     contract::{BoxFuture, StoreError, pause_until},
     definition::TeamSpec,
     vocabulary::{
-        AgentError, Digest, Entry, JournalId, OperationError, OperationId, RunId, RunStart, Spent,
-        StopReason, Timestamp,
+        AgentError, Digest, Entry, Family, JournalId, OperationError, OperationId, RunId, RunStart,
+        Spent, StopReason, Timestamp,
     },
 };
 
@@ -343,7 +343,7 @@ impl Driver {
             return;
         };
         if let Ok(made) = &mut made {
-            if call.identity.kind == "model"
+            if Family::of(&call.identity.kind) == Family::Model
                 && let Some(answer) = made.output_mut()
             {
                 leg.add_words(op, answer);

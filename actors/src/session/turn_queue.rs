@@ -65,11 +65,7 @@ impl<T> TurnQueue<T> {
             .is_some_and(|id| fold.turns.contains_key(id));
         match while_busy {
             _ if !self.busy || known || is_foreign(fold, &turn) => self.queue(fold, turn, reply),
-            // The run under way may have effects, which a dry run must not have, and it lacks the
-            // turn's tools.
-            WhileBusy::Steer if turn.dry_run || !turn.tools.is_empty() => {
-                self.queue(fold, turn, reply)
-            }
+            WhileBusy::Steer if turn.needs_own_run() => self.queue(fold, turn, reply),
             WhileBusy::Queue => self.queue(fold, turn, reply),
             WhileBusy::Refuse => TurnDecision::Busy(reply),
             WhileBusy::Steer => TurnDecision::Steer(turn, reply),
@@ -121,6 +117,12 @@ impl<T> TurnQueue<T> {
             }
         }
         found
+    }
+
+    /// Whether a turn of this owner waits.
+    pub(crate) fn has_waiting_of(&self, owner: Option<&str>) -> bool {
+        let mut speakers = self.waiting.iter().map(|(turn, _)| turn.owner.as_deref());
+        speakers.any(|speaker| speaker == owner)
     }
 
     /// Whether turns wait.

@@ -94,6 +94,23 @@ async fn what_a_model_from_outside_said_is_kept_of_a_run_that_is_broken_off() {
     system.stop().await.unwrap();
 }
 
+#[tokio::test(start_paused = true)]
+async fn words_to_the_run_come_with_the_answer_of_a_model_from_outside() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("desk", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(5)).await?;
+        let said = ModelResponse::text("said");
+        let answer = cx.perform(Foreign("model/remote", said)).await?;
+        let heard = answer.steering.iter().map(|said| said.content());
+        Ok(Outcome::answer(heard.collect::<Vec<_>>().join("|")))
+    });
+    let system = stage.start(agent).await;
+    let run = ask(&system, "desk", "go").await;
+    run.steer("quicker").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "quicker");
+    system.stop().await.unwrap();
+}
+
 /// Waits for a time to come, and pays where its process dies meanwhile.
 struct Impatient(Timestamp, Arc<AtomicU32>);
 

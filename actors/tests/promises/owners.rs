@@ -1,16 +1,19 @@
 //! What belongs to an owner is changed by that owner and by the operator alone, through every door.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
     actor::{Fork, Run, System, SystemError},
-    contract::RunFilter,
+    contract::{RunFilter, Ticket},
+    definition::Schedule,
     run::{Agent, RunContext, operations::AgentMessage},
     session::Turn,
-    vocabulary::{OperationId, Outcome, Question, Scope},
+    vocabulary::{Effect, OperationId, Outcome, Question, Scope, ToolDefinition},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::stage::{Stage, outcome, text};
+use crate::stage::{Stage, call, outcome, text};
 
 #[derive(Serialize, Deserialize)]
 struct Word(String);
@@ -325,5 +328,106 @@ async fn a_session_that_was_begun_without_an_owner_is_taken_over_by_nobody() {
         .await;
         let log = system.acting_for("bob").session("a", key).log().await;
         assert_eq!(log.unwrap().owner, None, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_result_of_a_call_is_given_by_its_owner_and_by_the_operator_alone() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        let result = cx.tool_unasked(call("1", "order")).await?;
+        Ok(Outcome::answer(result.text))
+    });
+    let agent = agent.tool(stage.tool("order", Effect::Once, 5).later());
+    let system = stage.start(agent).await;
+    let acting = [system.acting_for("ada"), system.as_operator()];
+    for (number, may) in acting.into_iter().enumerate() {
+        let session = system.session("a", number.to_string());
+        let turn = Turn::text("go").owner("ada");
+        let run = session.send(turn).await.unwrap();
+        run.wait().await.unwrap();
+        let ticket = Ticket {
+            run: run.id(),
+            operation: "0.0.0".parse().unwrap(),
+        };
+        let strangers = [
+            system.clone(),
+            system.acting_for("bob"),
+            system.reading_tenant("acme"),
+        ];
+        for stranger in strangers {
+            let done = stranger.complete(ticket, Ok("theirs".into())).await;
+            assert!(foreign(done), "{stranger:?}");
+        }
+        may.complete(ticket, Ok("hers".into())).await.unwrap();
+        assert_eq!(text(&run).await, "hers");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_exact_arguments_of_a_call_are_shown_to_its_owner_alone() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        cx.tools([call("1", "wipe")]).await?;
+        Ok(Outcome::answer("done"))
+    });
+    let definition = ToolDefinition::new("wipe", "wipes").approval("?");
+    let agent = agent.tool(stage.log.tool(definition, Duration::ZERO));
+    let system = stage.start(agent).await;
+    let turn = Turn::text("go").owner("ada");
+    let run = system.session("a", "s").send(turn).await.unwrap();
+    run.wait().await.unwrap();
+    let asked = run.questions().await.unwrap().remove(0).1;
+    let theirs = system.acting_for("eve").run(run.id());
+    assert!(foreign(theirs.unredacted(asked).await));
+    let hers = system.acting_for("ada").run(run.id());
+    assert!(hers.unredacted(asked).await.unwrap().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handle_for_a_turn_shows_no_run_of_somebody_elses_session() {
+    let stage = Stage::new();
+    let system = stage.start(asker()).await;
+    let turn = Turn::text("quick").owner("ada").id("t");
+    let hers = system.session("a", "hers").send(turn).await.unwrap();
+    outcome(&hers).await;
+    let eves = system.acting_for("eve");
+    let own = eves.session("a", "own").send("quick").await.unwrap();
+    outcome(&own).await;
+    // A handle of her own run, for a turn that was never said to it.
+    let made_up = eves.session("a", "hers").said_to(own.id(), "t");
+    let mut events = made_up.events();
+    while let Some(record) = events.next().await {
+        assert_eq!(record.unwrap().run, own.id());
+    }
+    assert!(foreign(made_up.taker().await));
+    assert!(foreign(made_up.outcome().await));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_speaks_for_nobody_but_its_keeper() {
+    let stage = Stage::alone();
+    let system = stage.start(asker()).await;
+    let hourly = || Schedule::cron("pulse", "0 * * * *", "quick");
+    let named = |owner: &str| hourly().owner(owner);
+    let hers = system.acting_for("ada");
+    for stranger in [system.acting_for("eve"), system.reading_tenant("acme")] {
+        assert!(foreign(stranger.schedule("a", named("ada")).await));
+    }
+    assert!(foreign(
+        system.reading_tenant("acme").schedule("a", hourly()).await
+    ));
+    // Without a name it speaks for the owner whose handle keeps it.
+    hers.schedule("a", hourly()).await.unwrap();
+    let kept = system.schedules().await.unwrap().remove(0).schedule;
+    assert_eq!(kept.owner.as_deref(), Some("ada"));
+    let eves = system.acting_for("eve");
+    assert!(foreign(eves.schedule("a", hourly()).await));
+    assert!(foreign(eves.unschedule("a", "pulse").await));
+    assert!(hers.unschedule("a", "pulse").await.unwrap());
+    // The program and the operator may name any owner.
+    for may in [system.clone(), system.as_operator()] {
+        may.schedule("a", named("ada")).await.unwrap();
+        assert!(may.unschedule("a", "pulse").await.unwrap());
     }
 }

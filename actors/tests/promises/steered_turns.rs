@@ -47,6 +47,30 @@ async fn a_turn_is_not_said_to_a_dry_run() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_with_bounds_of_its_own_has_a_run_of_its_own() {
+    let stage = Stage::new();
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    let first = session.send("one").await.unwrap();
+    let budget = Budget {
+        tool_calls: Some(7),
+        ..Budget::default()
+    };
+    let deadline = Timestamp(stage.clock.now().0 + 3_600_000);
+    let mut answer = "one".to_owned();
+    for turn in [
+        Turn::text("two").budget(budget),
+        Turn::text("three").deadline(deadline),
+    ] {
+        let said = turn.message.content();
+        let own = session.send(turn).await.unwrap();
+        assert_ne!(own.id(), first.id());
+        answer = format!("{answer}|{answer}|{said}");
+        assert_eq!(text(&own).await, answer);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_leaves_what_was_said_to_the_run_before_it() {
     let stage = Stage::new();
     let system = system(&stage, WhileBusy::Steer).await;

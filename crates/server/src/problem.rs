@@ -144,6 +144,7 @@ impl From<SystemError> for Problem {
             | SystemError::Ended(_)
             | SystemError::UnderWay { .. }
             | SystemError::SessionExists { .. }
+            | SystemError::TakenBack { .. }
             | SystemError::Refused { .. }
             | SystemError::OutOfReach { .. }
             | SystemError::Parked { .. }

@@ -1,10 +1,10 @@
 //! Turns that come while the session's run is under way, or waits for a person's answer.
 
-use super::AgentState;
+use super::{AgentState, SessionState};
 use crate::{
     actor::{
         SystemError,
-        agent_command::AgentCommand,
+        agent_command::{AgentCommand, Asking},
         open_questions::is_asking,
         poll_interval::{AGAIN, PollInterval},
         services::Services,
@@ -24,7 +24,7 @@ async fn until_it_asks(
     services: &Services,
     mut run: RunId,
     mut asked_before: Option<bool>,
-) -> Option<(RunId, bool)> {
+) -> Option<Asking> {
     let mut interval = PollInterval::new();
     loop {
         // A root begins to wait after its tree's questions are recorded.
@@ -42,7 +42,11 @@ async fn until_it_asks(
                     if let Ok(asks) = is_asking(&services.store, row.root).await {
                         let asked_before = *asked_before.get_or_insert(asks);
                         if asks && status == RunStatus::Waiting {
-                            return Some((run, asked_before));
+                            return Some(Asking {
+                                run,
+                                owner: row.owner,
+                                asked_before,
+                            });
                         }
                     }
                 }
@@ -87,8 +91,8 @@ impl AgentState {
         }
         let services = self.services().clone();
         self.beside(async move {
-            let (run, asked_before) = until_it_asks(&services, run, asked_before).await?;
-            Some(AgentCommand::Asking(run, asked_before))
+            let asking = until_it_asks(&services, run, asked_before).await?;
+            Some(AgentCommand::Asking(asking))
         });
     }
 
@@ -125,7 +129,11 @@ impl AgentState {
 
     /// A turn that found the run asking is told so: its sender may take it for an answer. One that waited already when
     /// the run began to ask is refused as any turn that may not wait, since it was said before there was a question.
-    pub(super) fn asking(&mut self, run: RunId, asked_before: bool) {
+    /// A run is cancelled for no turn but its owner's: that of anybody else waits on.
+    pub(super) fn asking(&mut self, asking: Asking) {
+        let Asking {
+            run, asked_before, ..
+        } = asking;
         if let Some(session) = &mut self.session {
             session.looked_at = None;
         }
@@ -150,6 +158,11 @@ impl AgentState {
                 self.watch_idleness();
             }
             WhileAsking::Cancel => {
+                let owner = asking.owner.as_deref();
+                let waits = |session: &SessionState| session.turns.has_waiting_of(owner);
+                if !self.session.as_ref().is_some_and(waits) {
+                    return;
+                }
                 let shared = self.shared.clone();
                 let (reason, stop) = (NEXT_TURN.to_owned(), None);
                 let now = shared.services.clock.now();
@@ -158,7 +171,7 @@ impl AgentState {
                     let error = shared.post(run, item).await.err()?;
                     tracing::warn!(%run, %error, "the run that asks is not cancelled");
                     shared.services.clock.sleep(AGAIN).await;
-                    (!error.is_lasting()).then_some(AgentCommand::Asking(run, asked_before))
+                    (!error.is_lasting()).then_some(AgentCommand::Asking(asking))
                 });
             }
         }

@@ -9,12 +9,17 @@ impl AgentState {
         while self.loads.try_join_next().is_some() {}
         match message {
             AgentCommand::Turn(turn, reply) => self.turn(*turn, reply),
-            AgentCommand::Asking(run, asked_before) => {
-                self.asking(run, asked_before);
-            }
+            AgentCommand::Asking(asking) => self.asking(asking),
             AgentCommand::Queue(turn, reply) => self.queue(*turn, reply),
             AgentCommand::SteeringTurnsWait => {
                 self.was_told = true;
+                self.look_for_steering_turns();
+            }
+            AgentCommand::LookAgain => {
+                self.was_told = true;
+                if let Some(session) = &mut self.session {
+                    session.looks_later = false;
+                }
                 self.look_for_steering_turns();
             }
             AgentCommand::Unheard(look, turns) => self.unheard(look, turns),

@@ -8,7 +8,7 @@ use std::sync::{
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
 
-use super::{AgentState, SessionState, answer, steering::item_of};
+use super::{AgentState, SessionState, answer, item_of};
 use crate::{
     actor::{
         SystemError,
@@ -65,6 +65,10 @@ impl SessionState {
 
 impl AgentState {
     pub(super) fn turn(&mut self, turn: Turn, reply: TurnReply) {
+        if reply.is_closed() {
+            // The turn's sender has left. Nothing of the turn is recorded.
+            return;
+        }
         let team = self.team();
         let Some(session) = &mut self.session else {
             return;
@@ -253,6 +257,9 @@ impl AgentState {
             Ok(team) => team,
             Err(error) => {
                 let _ = reply.send(Err(error));
+                if let Some(session) = &mut self.session {
+                    session.turns.set_busy(false);
+                }
                 return;
             }
         };
@@ -310,6 +317,9 @@ impl AgentState {
                 error,
                 StoreError::Stale { .. } | StoreError::Owned { .. } | StoreError::Sequence { .. }
             );
+            if error.is_about_what_is_written() {
+                session.refused = Some(begun.turn.turn.clone());
+            }
             match begun.again {
                 // The session existed already. It is claimed now, which tells its owner.
                 Some(turn) if is_there && !std::mem::replace(&mut session.is_made, true) => {
@@ -319,11 +329,11 @@ impl AgentState {
                     let _ = begun.reply.send(Err(SystemError::Store(error)));
                 }
             }
+            // A turn that nobody waits for is still in the session's mailbox.
+            self.look_again();
             // Another process writes to this session, or the store failed, perhaps after the write:
             // the state in memory no longer counts, and a turn that was recorded after all goes on.
             self.reload_session();
-            // A turn that nobody waits for is still in the session's mailbox.
-            self.look_again();
             return;
         }
         let run = begun.turn.run;

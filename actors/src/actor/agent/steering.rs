@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// The id of a turn in its session's mailbox: a turn that is said twice is read once.
-pub(super) fn item_of(turn: &str) -> String {
+pub(in crate::actor) fn item_of(turn: &str) -> String {
     format!("turn/{turn}")
 }
 
@@ -63,7 +63,7 @@ impl AgentState {
         self.loads.spawn(async move {
             let store = &services.store;
             let posted = async {
-                if !takes_turns(&services, run, asks_first).await? {
+                if !takes(&services, run, &turn, asks_first).await? {
                     return Ok(false);
                 }
                 let body = ItemBody::SteeringTurn(Box::new(turn.clone()));
@@ -125,6 +125,9 @@ impl AgentState {
             // It is looked at when the session has been read.
             return self.load_session();
         }
+        if session.looks_later {
+            return;
+        }
         if session.turns.is_busy() && session.looks.is_none() {
             // A turn is being recorded. It is looked again when that one is over.
             return;
@@ -160,6 +163,7 @@ impl AgentState {
             return;
         }
         session.turns.set_busy(false);
+        let refused = session.refused.clone();
         let Some((fold, _)) = &session.loaded else {
             return;
         };
@@ -181,7 +185,10 @@ impl AgentState {
                 }
             });
         }
-        if let Some(turn) = unheard.into_iter().next() {
+        // A turn that the store refuses holds up none of the others.
+        let refused = unheard.iter().position(|turn| turn.id == refused);
+        let next = refused.map_or(0, |refused| (refused + 1) % unheard.len());
+        if let Some(turn) = unheard.into_iter().nth(next) {
             // The turn's sender has the run that was to hear it, and waits for nothing more.
             let (reply, _) = oneshot::channel();
             self.queue(turn, reply);
@@ -191,17 +198,21 @@ impl AgentState {
 
     /// Looks into the session's mailbox again after a pause.
     pub(super) fn look_again(&mut self) {
-        if self.steers() {
-            self.later(AGAIN, AgentCommand::SteeringTurnsWait);
+        if self.steers()
+            && let Some(session) = &mut self.session
+            && !std::mem::replace(&mut session.looks_later, true)
+        {
+            self.later(AGAIN, AgentCommand::LookAgain);
         }
     }
 }
 
-/// Whether a run takes turns that are said to its session now. One that waits for a person's answer takes none where the
-/// question comes first.
-async fn takes_turns(
+/// Whether a run takes this turn, which is said to its session now. One that waits for a person's answer takes none where
+/// the question comes first.
+async fn takes(
     services: &Services,
     run: RunId,
+    turn: &Turn,
     asks_first: bool,
 ) -> Result<bool, SystemError> {
     let store = &services.store;
@@ -212,7 +223,8 @@ async fn takes_turns(
     let is_over = row.status.is_ended() && row.status != RunStatus::Continued;
     let asks = asks_first && row.status == RunStatus::Waiting && is_asking(store, row.root).await?;
     let pinned = load_pinned(services, run, start.definition).await?;
-    Ok(!is_over && !asks && pinned.team.while_busy.delivers_to(&start))
+    let hears = pinned.team.while_busy.delivers_to(&start) && turn.is_for(&start);
+    Ok(!is_over && !asks && hears)
 }
 
 /// Whether another message waits in the mailbox under the id of this turn. A turn that a run has heard is not compared.

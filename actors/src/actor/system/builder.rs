@@ -220,6 +220,7 @@ impl SystemBuilder {
             clock_jump: Notify::new(),
             agents: Mutex::default(),
             held: Mutex::default(),
+            looking_again: Mutex::default(),
             beginning: Mutex::default(),
             admissions: Arc::new(Semaphore::new(limits.max_admissions.max(1))),
             root: OnceLock::new(),

@@ -106,19 +106,24 @@ impl System {
     /// by any process that has the store open. It replaces a schedule of the same name; keeping the
     /// same schedule again changes nothing.
     ///
-    /// A turn's id is made from the schedule's name and the time, so each time has one turn.
+    /// A turn's id is made from the schedule's name and the time, so each time has one turn. Where
+    /// the System [acts for an owner](Self::acting_for), so does the schedule.
     ///
     /// # Errors
     /// [`SystemError::UnknownTeam`], [`SystemError::Definition`] when the schedule cannot be
-    /// kept, what the store fails with.
+    /// kept, [`SystemError::Foreign`] when it speaks for somebody else or takes the place of
+    /// somebody else's, what the store fails with.
     pub async fn schedule(
         &self,
         team: impl Into<String>,
-        schedule: Schedule,
+        mut schedule: Schedule,
     ) -> Result<(), SystemError> {
         let (team, shared): (String, _) = (team.into(), self.shared());
         shared.known_team(&team)?;
         DefinitionError::of_schedule(&schedule)?;
+        let key = format!("{team}/{}", schedule.name);
+        self.acting().speak(&mut schedule.owner, &key)?;
+        self.check_schedule(&key).await?;
         shared.keep(&team, schedule, false).await?;
         shared.schedules.notify_one();
         Ok(())
@@ -128,16 +133,25 @@ impl System {
     /// team's definition names comes back with the next start.
     ///
     /// # Errors
-    /// The errors of the store.
+    /// [`SystemError::Foreign`] when it is somebody else's; the errors of the store.
     pub async fn unschedule(&self, team: &str, name: &str) -> Result<bool, SystemError> {
         let key = format!("{team}/{name}");
-        let kept = self.shared().kept().await?;
-        let there = kept.iter().any(|(at, ..)| *at == key);
+        let there = self.check_schedule(&key).await?;
         if there {
             self.shared().put(key, None, Expected::Any).await?;
             self.shared().schedules.notify_one();
         }
         Ok(there)
+    }
+
+    /// Checks that the schedule of this key may be changed here. `false` when there is none.
+    async fn check_schedule(&self, key: &str) -> Result<bool, SystemError> {
+        let mut kept = self.shared().kept().await?.into_iter();
+        let Some((_, kept, _)) = kept.find(|(at, ..)| at == key) else {
+            return Ok(false);
+        };
+        self.acting().speak(&mut kept.schedule.owner.clone(), key)?;
+        Ok(true)
     }
 
     /// The schedules that the store keeps, by team and name.

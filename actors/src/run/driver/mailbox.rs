@@ -41,6 +41,8 @@ impl Driver {
                         return Err(LegEnd::Cancel(stop));
                     }
                     ItemBody::Steer(message) => (None, message),
+                    // It becomes a run of its speaker's when this run is over.
+                    ItemBody::SteeringTurn(turn) if !turn.is_for(&leg.start) => continue,
                     ItemBody::SteeringTurn(turn) => (turn.id, Arc::unwrap_or_clone(turn.message)),
                     body => {
                         leg.machine().arrived(item.id, body);
