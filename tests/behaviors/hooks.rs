@@ -118,7 +118,7 @@ impl Policy for Scribe {
 
 /// Scenario 1 of the conformance list, with policies.
 #[tokio::test(start_paused = true)]
-async fn the_first_override_wins_and_skips_the_rest_and_all_are_told_what_is_kept() {
+async fn an_override_before_a_call_skips_the_rest_and_one_after_it_is_handed_on() {
     let log = Log::default();
     let scribe = |name| {
         let log = log.clone();
@@ -160,6 +160,7 @@ async fn the_first_override_wins_and_skips_the_rest_and_all_are_told_what_is_kep
         "A after_tool 1=held back",
         "B after_tool 1=held back",
         "A after_tool 2=A after",
+        "B after_tool 2=[redacted]",
         "A after_tools held back,[redacted]",
         "B after_tools held back,[redacted]",
         "A before_model 1",
@@ -172,6 +173,30 @@ async fn the_first_override_wins_and_skips_the_rest_and_all_are_told_what_is_kep
         "B after_run done",
     ];
     assert_eq!(*log.lock().unwrap(), expected);
+}
+
+/// Signs the answer.
+struct Sign(&'static str);
+
+impl Policy for Sign {
+    async fn after_run(
+        &mut self,
+        _: &PolicyContext<'_>,
+        outcome: &Outcome,
+    ) -> Result<Option<Outcome>, AgentError> {
+        Ok(Some(Outcome::answer(format!(
+            "{} {}",
+            outcome.text(),
+            self.0
+        ))))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_policy_makes_of_the_answer_is_handed_to_the_next() {
+    let agent = agent().policy("A", || Sign("A")).policy("B", || Sign("B"));
+    let stage = Stage::of(agent, ["done"]).await;
+    assert_eq!(stage.ask("go").await.text(), "done A B");
 }
 
 /// Offers `echo` in the first step only, adds a tool of its own, and a remark to each request.

@@ -128,7 +128,6 @@ impl Policies {
 
     first! {
         before_run() -> Outcome;
-        after_run(outcome: &Outcome) -> Outcome;
         after_model(response: &ModelResponse) -> ModelResponse;
         on_model_error(error: &OperationError) -> ModelResponse;
     }
@@ -137,6 +136,20 @@ impl Policies {
         after_failure(error: &AgentError);
         after_tools(calls: &[ToolCall], results: &[ToolResult]);
         after_goal(ended: &GoalEnd);
+    }
+
+    /// The outcome that takes the place of the function's, if any. Each policy gets what those before it made of it.
+    pub(crate) async fn after_run(
+        &self,
+        moment: HookContext<'_>,
+        outcome: &Outcome,
+    ) -> Result<Option<Outcome>, AgentError> {
+        let mut other = None;
+        for (cx, policy) in self.each(&mut self.turn().await, moment) {
+            let so_far = other.as_ref().unwrap_or(outcome);
+            other = policy.after_run(&cx, so_far).await?.or(other);
+        }
+        Ok(other)
     }
 
     /// Lets policies change a request. Returns the response that takes the call's place, if any,
@@ -273,22 +286,24 @@ impl Policies {
         Ok(Decided::Run(call))
     }
 
-    /// The result that takes the place of a call's result, if any.
+    /// The result that takes the place of a call's result, if any. Each policy gets what those before it made of it.
     pub(crate) async fn after_tool(
         &self,
         moment: HookContext<'_>,
         call: &ToolCall,
         result: &ToolResult,
     ) -> Result<Option<ToolResult>, AgentError> {
+        let mut other = None;
         for (cx, policy) in self.each(&mut self.turn().await, moment) {
-            let other = policy.after_tool(&cx, call, result).await?;
-            if let Some(other) = other {
+            let so_far = other.as_ref().unwrap_or(result);
+            let changed = policy.after_tool(&cx, call, so_far).await?;
+            if changed.is_some() {
                 let told = json!({ "policy": cx.name(), "call": call.id, "tool": call.name });
                 cx.emit("result_replaced", &told);
-                return Ok(Some(other));
             }
+            other = changed.or(other);
         }
-        Ok(None)
+        Ok(other)
     }
 
     /// Gives a text to the policies that wanted a reflection, and returns their replies as one

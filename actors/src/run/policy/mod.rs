@@ -76,9 +76,9 @@ use crate::vocabulary::{
 /// Policies are asked in the order in which the agent names them.
 ///
 /// - *Before* something the first that answers in its place wins, and the rest is not asked.
-/// - *After* something, also after what was answered in its place, the first that gives another
-///   result wins, and the rest is not asked. [`after_tools`](Self::after_tools) only observes:
-///   every policy is told what the conversation keeps.
+/// - *After* a call of a tool and after the function, also after what was answered in their place, each is asked and gets
+///   what those before it made of it. After a call of a model the first that gives another answer wins, and the rest is
+///   not asked. [`after_tools`](Self::after_tools) only observes: every policy is told what the conversation keeps.
 /// - An answer is judged by all, and their reasons reach the model as one message.
 /// - An error of a hook ends the run as failed. What only must not happen is
 ///   [`BeforeTool::Result`], [`Verdict::Reject`] or [`PolicyContext::stop`].
