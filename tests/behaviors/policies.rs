@@ -211,6 +211,22 @@ async fn a_tool_that_is_broken_for_good_is_given_up_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn reflections_between_calls_that_go_on_never_become_the_answer() {
+    let mut replies: Vec<Reply> = Vec::new();
+    for round in 0..10 {
+        replies.push(echo_call(&format!("f{round}"), &format!("fail {round}")).into());
+        replies.push(format!("Round {round} goes another way.").as_str().into());
+        replies.push(echo_call(&format!("g{round}"), &format!("went {round}")).into());
+    }
+    replies.push("done".into());
+    let agent = agent().policy("recovery", Recovery::default).max_steps(100);
+    let stage = Stage::of(agent, replies).await;
+    let outcome = stage.ask("go").await;
+    let flagged = &outcome.as_answer().unwrap().flagged;
+    assert_eq!((outcome.text(), flagged), ("done", &None));
+}
+
+#[tokio::test(start_paused = true)]
 async fn policies_together_give_their_reasons_as_one_message() {
     let agent = agent()
         .policy("verification", || Verification::default().min_sources(2))

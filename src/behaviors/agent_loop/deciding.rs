@@ -33,7 +33,7 @@ impl AgentLoop<'_> {
         if let ModelTurn::Answer(text) = &turn
             && let Some(next) = self.reflected(text).await?
         {
-            return self.rejected(text.clone(), None, next).await;
+            return Ok(self.reflects(next));
         }
         match turn {
             ModelTurn::Calls(_) => self.calls_asked(steered).await,
@@ -47,6 +47,7 @@ impl AgentLoop<'_> {
     }
 
     async fn calls_asked(&mut self, steered: bool) -> Result<Option<Outcome>, AgentError> {
+        self.counts.reflections = 0;
         let mut acted = self.call(&self.turn.open).await?;
         let ending = acted.ending_text();
         self.record(std::mem::take(&mut acted.results));
@@ -113,7 +114,7 @@ impl AgentLoop<'_> {
         if !judgement.objections.is_empty() {
             let feedback = judgement.feedback();
             let objections = judgement.objections.len();
-            return self.rejected(text, Some(objections), feedback).await;
+            return self.rejected(text, objections, feedback).await;
         }
         // What is said after the last step stays, and is the next turn.
         if self.counts.steps < self.rules.limits.max_steps && self.listen() {
@@ -145,37 +146,40 @@ impl AgentLoop<'_> {
         }
     }
 
-    /// Tells the model why its text was not accepted as the answer. `objections` is their number if
-    /// the text was a draft. After too many rejections the best draft is the answer, flagged.
+    /// Goes on after a text that a policy asked for. Texts without a call between them come to an end.
+    fn reflects(&mut self, next: String) -> Option<Outcome> {
+        self.counts.reflections += 1;
+        if self.counts.reflections >= self.rules.max_rejections {
+            let texts = self.counts.reflections;
+            let reason = format!("{texts} reflections, and no call between them");
+            return Some(self.stop(StopReason::GaveUp(reason)));
+        }
+        self.say(next);
+        None
+    }
+
+    /// Tells the model why its draft was not accepted as the answer, with the number of objections. After too many
+    /// rejections the best draft is the answer, flagged.
     async fn rejected(
         &mut self,
         text: String,
-        objections: Option<usize>,
+        objections: usize,
         feedback: String,
     ) -> Result<Option<Outcome>, AgentError> {
         self.counts.rejections += 1;
-        if let Some(objections) = objections
-            && self
-                .best
-                .as_ref()
-                .is_none_or(|best| objections <= best.objections)
-        {
-            let (text, feedback) = (text.clone(), feedback.clone());
-            self.best = Some(Draft {
-                text,
+        let best = match self.best.take() {
+            Some(best) if best.objections < objections => best,
+            _ => Draft {
+                text: text.clone(),
                 objections,
-                feedback,
-            });
-        }
+                feedback: feedback.clone(),
+            },
+        };
         if self.counts.rejections < self.rules.max_rejections {
+            self.best = Some(best);
             self.say(feedback);
             return Ok(None);
         }
-        let best = self.best.take().unwrap_or_else(|| Draft {
-            text: text.clone(),
-            objections: 0,
-            feedback: feedback.clone(),
-        });
         let told =
             serde_json::json!({ "rejections": self.counts.rejections, "reason": best.feedback });
         self.cx.emit("gave_up", &told);

@@ -119,6 +119,8 @@ struct Counts {
     unreadable_turns: u32,
     repairs: u32,
     rejections: u32,
+    /// Since the last call.
+    reflections: u32,
 }
 
 /// An answer that was rejected.
