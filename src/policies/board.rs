@@ -131,8 +131,15 @@ pub enum BoardWritten {
 }
 
 impl BoardEntries {
-    /// Writes an entry, by the rules of this board.
-    pub fn write(&mut self, key: &str, mut entry: BoardEntry, rules: &Board) -> BoardWritten {
+    /// Writes an entry of an agent at this path of the tree, by the rules of this board. What the agent does not see it does
+    /// not replace.
+    pub fn write(
+        &mut self,
+        key: &str,
+        mut entry: BoardEntry,
+        path: &[String],
+        rules: &Board,
+    ) -> BoardWritten {
         let key = match rules.conflicts {
             BoardConflicts::Separate => format!("{}/{key}", entry.by),
             _ => key.to_owned(),
@@ -140,8 +147,8 @@ impl BoardEntries {
         entry.value = entry.value.chars().take(rules.characters).collect();
         let before = self.0.get(&key).cloned();
         if let Some(before) = &before
-            && rules.conflicts == BoardConflicts::Refuse
-            && before.by != entry.by
+            && (!before.is_seen_by(path)
+                || (rules.conflicts == BoardConflicts::Refuse && before.by != entry.by))
         {
             return BoardWritten::Taken(before.clone());
         }
@@ -278,16 +285,18 @@ impl Board {
                 let mut entry = BoardEntry::new(value, by);
                 entry.at = cx.now().await?;
                 if call.below {
-                    entry.below = path;
+                    entry.below.clone_from(&path);
                 }
                 let before = state.get::<BoardEntries>(KEY).await?.unwrap_or_default();
                 let (rules, written, name) = (self.clone(), entry.clone(), key.clone());
+                let at = path.clone();
                 let after = state.update(KEY, move |entries: Option<BoardEntries>| {
                     let mut entries = entries.unwrap_or_default();
-                    entries.write(&name, written.clone(), &rules);
+                    entries.write(&name, written.clone(), &at, &rules);
                     entries
                 });
-                Ok(told(&before, &after.await?, &key, &entry, self))
+                let (after, rules) = (after.await?, self);
+                Ok(told((&before, &after), &path, &key, &entry, rules))
             }
             (Action::Write | Action::Remove, None) => Ok(Err("this needs `key`".to_owned())),
             (Action::Read, key) => {
@@ -312,7 +321,8 @@ impl Board {
                 let after = state.update(KEY, move |entries: Option<BoardEntries>| {
                     let mut entries = entries.unwrap_or_default();
                     entries.0.retain(|key, entry| {
-                        entry.by != by || only.as_ref().is_some_and(|only| only != key)
+                        let is_mine = entry.by == by && entry.is_seen_by(&path);
+                        !is_mine || only.as_ref().is_some_and(|only| only != key)
                     });
                     entries
                 });
@@ -328,8 +338,8 @@ impl Board {
 
 /// The answer to a writer: by the value that stands there now, since others may have written at the same time.
 fn told(
-    before: &BoardEntries,
-    after: &BoardEntries,
+    (before, after): (&BoardEntries, &BoardEntries),
+    path: &[String],
     key: &str,
     entry: &BoardEntry,
     rules: &Board,
@@ -351,8 +361,11 @@ fn told(
                 "written as {key}; it replaces {:?} of {}",
                 other.value, other.by
             ),
-            _ => match before.0.keys().find(|key| !after.0.contains_key(*key)) {
-                Some(evicted) => format!("written as {key}; {evicted} gave way"),
+            _ => match before
+                .seen_by(path)
+                .find(|(key, _)| !after.0.contains_key(*key))
+            {
+                Some((evicted, _)) => format!("written as {key}; {evicted} gave way"),
                 None => format!("written as {key}"),
             },
         }),
@@ -419,8 +432,8 @@ mod tests {
         let written = |conflicts| {
             let rules = board(conflicts, WhenFull::Refuse);
             let mut entries = BoardEntries::default();
-            entries.write("k", entry("first", "ada", 1), &rules);
-            let became = entries.write("k", entry("second", "bob", 2), &rules);
+            entries.write("k", entry("first", "ada", 1), &[], &rules);
+            let became = entries.write("k", entry("second", "bob", 2), &[], &rules);
             let values = entries
                 .0
                 .into_iter()
@@ -447,12 +460,12 @@ mod tests {
         ] {
             let rules = board(BoardConflicts::Replace, when_full);
             let mut entries = BoardEntries::default();
-            entries.write("b", entry("x", "ada", 1), &rules);
-            entries.write("a", entry("x", "ada", 2), &rules);
-            entries.write("c", entry("x", "ada", 3), &rules);
+            entries.write("b", entry("x", "ada", 1), &[], &rules);
+            entries.write("a", entry("x", "ada", 2), &[], &rules);
+            entries.write("c", entry("x", "ada", 3), &[], &rules);
             assert_eq!(entries.0.keys().collect::<Vec<_>>(), kept);
             // What is there already is written whatever else stands there.
-            entries.write("a", entry("y", "bob", 4), &rules);
+            entries.write("a", entry("y", "bob", 4), &[], &rules);
             assert_eq!(entries.0["a"].value, "y");
         }
     }
@@ -468,9 +481,26 @@ mod tests {
         let mut entries = BoardEntries::default();
         let mut below = entry("x", "boss", 1);
         below.below = path(&["root", "boss"]);
-        entries.write("k", below, &Board::default());
+        entries.write("k", below, &[], &Board::default());
         let sees = |names: &[&str]| entries.seen_by(&path(names)).count() == 1;
         assert!(sees(&["root", "boss"]) && sees(&["root", "boss", "clerk"]));
         assert!(!sees(&["root"]) && !sees(&["root", "other"]));
+    }
+
+    #[test]
+    fn an_entry_that_a_writer_does_not_see_stays_and_is_not_told() {
+        let mut entries = BoardEntries::default();
+        let mut secret = entry("the code is 4711", "researcher", 1);
+        secret.below = path(&["boss", "researcher"]);
+        let rules = Board::default();
+        entries.write("plan", secret, &path(&["boss", "researcher"]), &rules);
+        let before = entries.clone();
+        let public = entry("count lamps", "clerk", 2);
+        let at = path(&["boss", "clerk"]);
+        let became = entries.write("plan", public.clone(), &at, &rules);
+        assert!(matches!(became, BoardWritten::Taken(_)), "{became:?}");
+        assert_eq!(entries, before);
+        let told = told((&before, &entries), &at, "plan", &public, &rules).unwrap_err();
+        assert!(!told.contains("4711"), "{told}");
     }
 }

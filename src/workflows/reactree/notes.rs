@@ -57,7 +57,7 @@ pub(super) async fn remember(
     let (written, note, rules) = (key.to_owned(), BoardEntry::new(value, by), rules());
     let after = cx.memory().update(NOTES, move |notes: Option<Notes>| {
         let mut notes = BoardEntries(notes.unwrap_or_default());
-        notes.write(&written, note.clone(), &rules);
+        notes.write(&written, note.clone(), &[], &rules);
         notes.0
     });
     if !after.await?.contains_key(key) {
