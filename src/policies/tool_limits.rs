@@ -1,10 +1,10 @@
 //! Bounds on the calls of single tools.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ghostlight_actors::{
     run::{BeforeTool, Policy, PolicyContext},
-    vocabulary::{AgentError, Scope, ToolCall},
+    vocabulary::{AgentError, Scope, ToolCall, ToolResult, ToolStatus},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use super::Checked;
 /// the model reads that it is; the run goes on.
 ///
 /// Each agent that it watches over counts into the same books, so as a policy of the team it bounds
-/// the whole tree. A call counts when it is let through, whatever comes of it.
+/// the whole tree. A call counts when it is let through, whatever comes of it; one that another policy held back does not.
 ///
 /// ```yaml
 /// policies: [{ name: tool_limits, calls: { search: 5, send_mail: 1 } }]
@@ -27,6 +27,9 @@ use super::Checked;
 pub struct ToolLimits {
     /// How often each tool may be called, by its name; 0 is never.
     pub calls: BTreeMap<String, u32>,
+    /// The ids of the calls that were counted and have no result yet.
+    #[serde(skip)]
+    counted: BTreeSet<String>,
 }
 
 impl ToolLimits {
@@ -60,10 +63,10 @@ impl Policy for ToolLimits {
         if cx.is_asked_again() {
             return Ok(BeforeTool::Go);
         }
-        let key = format!("tool_limits:{}", call.name);
         let count = move |calls: Option<u32>| calls.unwrap_or(0).saturating_add(1);
-        let calls = cx.state(Scope::Run).update(key, count).await?;
+        let calls = cx.state(Scope::Run).update(key(call), count).await?;
         if calls <= most {
+            self.counted.insert(call.id.clone());
             return Ok(BeforeTool::Go);
         }
         let told = format!(
@@ -72,4 +75,22 @@ impl Policy for ToolLimits {
         );
         Ok(BeforeTool::blocked(call, told))
     }
+
+    async fn after_tool(
+        &mut self,
+        cx: &PolicyContext<'_>,
+        call: &ToolCall,
+        result: &ToolResult,
+    ) -> Result<Option<ToolResult>, AgentError> {
+        if self.counted.remove(&call.id) && result.status == ToolStatus::Blocked {
+            let uncount = |calls: Option<u32>| calls.unwrap_or(0).saturating_sub(1);
+            cx.state(Scope::Run).update(key(call), uncount).await?;
+        }
+        Ok(None)
+    }
+}
+
+/// Where the calls of a tool are counted.
+fn key(call: &ToolCall) -> String {
+    format!("tool_limits:{}", call.name)
 }

@@ -3,9 +3,9 @@
 use ghostlight::policies::ToolLimits;
 use ghostlight_actors::{
     definition::Reach,
-    run::{Agent, RunContext},
+    run::{Agent, BeforeTool, Policy, PolicyContext, RunContext},
     testing::Reply,
-    vocabulary::{AgentError, ModelResponse, Outcome},
+    vocabulary::{AgentError, ModelResponse, Outcome, ToolCall},
 };
 use serde_json::json;
 
@@ -35,6 +35,46 @@ async fn a_tool_is_called_as_often_as_it_may_and_its_model_is_told_so() {
     // The next turn is another run.
     assert_eq!(stage.ask("again").await.text(), "done again");
     assert!(stage.last(4).contains("echo=success:4"));
+}
+
+/// Holds the first call back.
+struct NotYet(bool);
+
+impl Policy for NotYet {
+    async fn before_tool(
+        &mut self,
+        _: &PolicyContext<'_>,
+        call: &ToolCall,
+    ) -> Result<BeforeTool, AgentError> {
+        Ok(match std::mem::replace(&mut self.0, false) {
+            true => BeforeTool::blocked(call, "not yet"),
+            false => BeforeTool::Go,
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_another_policy_held_back_does_not_count_against_its_tool() {
+    let once = || ToolLimits::default().tool("echo", 1);
+    let agent = desk("function_calling", json!({})).tool(echo());
+    let agent = agent
+        .policy("tool_limits", once)
+        .policy("not_yet", || NotYet(true));
+    let asks = |id| ModelResponse::tool_calls([call(id, "echo", json!({ "text": id }))]);
+    let replies: Vec<Reply> = vec![
+        asks("a").into(),
+        asks("b").into(),
+        asks("c").into(),
+        "done".into(),
+    ];
+    let stage = Stage::of(agent, replies).await;
+    assert_eq!(stage.ask("go").await.text(), "done");
+    assert!(
+        stage.last(2).contains("echo=success:b"),
+        "{}",
+        stage.last(2)
+    );
+    assert!(stage.last(3).contains("echo=blocked"), "{}", stage.last(3));
 }
 
 #[tokio::test(start_paused = true)]
