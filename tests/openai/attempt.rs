@@ -96,6 +96,24 @@ async fn a_server_that_never_comes_to_an_end_is_given_up_on() {
 }
 
 #[tokio::test]
+async fn an_answer_that_takes_too_long_costs_what_came_of_it() {
+    let words = [
+        piece("data: {\"choices\":[{\"delta\":{\"content\":\"word \"}}]}\n\n"),
+        Act::Pause(Duration::from_millis(20)),
+    ];
+    let mut acts = vec![stream_head()];
+    acts.extend(words.iter().cycle().take(10_000).cloned());
+    let fake = Fake::start([acts]).await;
+    let model = fake.model().timeouts(Timeouts {
+        total: Duration::from_secs(1),
+        ..Timeouts::default()
+    });
+    let error = stream(&model, ask("hello")).await.0.unwrap_err();
+    assert!(error.message.contains("total_s"), "{}", error.message);
+    assert!(error.usage.output_tokens > 5, "{:?}", error.usage);
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_is_worth_another_attempt() {
     // Nobody listens there, and the port is nobody else's while it is bound.
     let bound = tokio::net::TcpSocket::new_v4().unwrap();

@@ -30,6 +30,8 @@ pub(crate) struct Attempt {
     /// When the first byte of the body must have come.
     first_byte: Instant,
     idle: Duration,
+    /// When all of the body must have come.
+    total: Instant,
     max_bytes: u64,
     pace: Option<Arc<Pace>>,
     key: Option<Arc<ChangingKey>>,
@@ -41,6 +43,7 @@ impl Attempt {
             http,
             first_byte: Instant::now() + timeouts.first_byte,
             idle: timeouts.idle,
+            total: Instant::now() + timeouts.total,
             max_bytes,
             pace: None,
             key: None,
@@ -282,6 +285,7 @@ pub(crate) struct Body {
     /// When its first byte must have come; `None` once it has.
     first_byte: Option<Instant>,
     idle: Duration,
+    total: Instant,
     limit: u64,
     left: u64,
     plain: PlainBody,
@@ -293,6 +297,7 @@ impl Body {
             response,
             first_byte: Some(attempt.first_byte),
             idle: attempt.idle,
+            total: attempt.total,
             limit: attempt.max_bytes,
             left: attempt.max_bytes,
             plain: PlainBody::default(),
@@ -321,6 +326,10 @@ impl Body {
         let (deadline, phase) = match self.first_byte {
             Some(deadline) => (deadline, Phase::FirstByte),
             None => (Instant::now() + self.idle, Phase::Idle),
+        };
+        let (deadline, phase) = match deadline <= self.total {
+            true => (deadline, phase),
+            false => (self.total, Phase::Total),
         };
         let read = timeout_at(deadline, self.response.chunk()).await;
         let read = read.map_err(|_| Failure::Timeout(phase))?;

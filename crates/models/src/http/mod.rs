@@ -117,6 +117,9 @@ impl From<Failure> for Failed {
     }
 }
 
+/// How much later than the body of its answer an attempt is given up.
+const BODY_FIRST: Duration = Duration::from_millis(50);
+
 /// Makes an attempt, and returns its answer with its latency, or the error that its failure means.
 pub(super) async fn timed(
     endpoint: &Endpoint,
@@ -126,7 +129,8 @@ pub(super) async fn timed(
     attempt: impl Future<Output = Result<ModelResponse, Failed>>,
 ) -> Result<ModelResponse, ModelError> {
     let started = endpoint.pace.turn(&endpoint.host).await?;
-    let outcome = timeout(total, attempt).await;
+    // The body of an answer ends at its time by itself, since it knows what was consumed until then.
+    let outcome = timeout(total + BODY_FIRST, attempt).await;
     let outcome = outcome.unwrap_or_else(|_| Err(Failure::Timeout(Phase::Total).into()));
     endpoint.pace.ended(
         started,
