@@ -233,7 +233,8 @@ async fn a_request_says_all_that_the_provider_asks_for() {
                 "properties": {"n": {"type": "integer"}},
                 "required": ["n"],
             }}],
-            "tool_choice": {"type": "any", "disable_parallel_tool_use": true},
+            // The provider refuses a forced call where the model thinks.
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": true},
             "messages": [{"role": "user", "content": [
                 {"type": "text", "text": "Double 7.", "cache_control": cached},
             ]}],

@@ -209,7 +209,10 @@ impl Body<'_> {
         });
         let tools: Vec<Value> = tools.collect();
         let settings = &request.settings;
+        // With thinking the provider refuses a choice that forces a call.
+        let may_force = matches!(self.settings.thinking, Thinking::Default | Thinking::Off);
         let mut choice = match &settings.tool_choice {
+            Some(ToolChoice::Required | ToolChoice::Tool(_)) if !may_force => None,
             None => None,
             Some(ToolChoice::Auto) => Some(json!({"type": "auto"})),
             Some(ToolChoice::None) => Some(json!({"type": "none"})),

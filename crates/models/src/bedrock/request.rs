@@ -198,7 +198,17 @@ impl Body<'_> {
             tools.push(cache_point());
         }
         config.insert("tools".to_owned(), Value::Array(tools));
+        // With thinking Anthropic refuses a choice that forces a call.
+        let thinks = matches!(
+            self.settings.thinking,
+            Thinking::Adaptive | Thinking::Budget(_)
+        );
         let choice = match request.settings.tool_choice.as_ref() {
+            Some(ToolChoice::Required | ToolChoice::Tool(_))
+                if thinks && self.settings.is_anthropics() =>
+            {
+                None
+            }
             Some(ToolChoice::Auto) => Some(json!({"auto": {}})),
             Some(ToolChoice::Required) => Some(json!({"any": {}})),
             Some(ToolChoice::Tool(name)) if is_offered(&request.tools, name, usize::MAX) => {
