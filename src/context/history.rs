@@ -152,14 +152,16 @@ fn flattened(head: &str, message: &Message) -> Message {
                     ToolStatus::Success => "",
                     _ => " [not done]",
                 };
-                lines.push(format!("{}:{failed} {}", result.name, result.text));
+                // No line of a result can pass for one of ours.
+                let text = result.text.replace('\n', "\n| ");
+                lines.push(format!("{}:{failed} {text}", result.name));
                 data.extend(result.attachments.iter().cloned().map(Part::Data));
             }
             Part::Data(found) => data.push(Part::Data(found.clone())),
             _ => {}
         }
     }
-    let mut told = Message::user(lines.join("\n"));
+    let mut told = Message::synthetic(lines.join("\n"));
     told.parts.append(&mut data);
     told
 }
