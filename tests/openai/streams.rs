@@ -187,7 +187,7 @@ async fn a_stream_without_end_is_stopped_at_its_bound() {
     let model = fake.model().max_response_bytes(50_000);
     let (response, shown) = stream(&model, ask("hello")).await;
     let error = response.unwrap_err();
-    assert_eq!((error.kind, error.retryable), (ErrorKind::Model, false));
+    assert_eq!((error.kind, error.retryable), (ErrorKind::TooLarge, false));
     assert!(error.message.contains("50000 bytes"), "{}", error.message);
     assert!(shown.len() < 50, "{}", shown.len());
     fake.client_left().await;

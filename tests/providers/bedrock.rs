@@ -428,7 +428,7 @@ async fn a_request_says_all_that_the_provider_asks_for() {
         ]
         .into();
     });
-    respond(&model, request).await.unwrap();
+    respond(&model, request.clone()).await.unwrap();
     let point = json!({"cachePoint": {"type": "default"}});
     assert_eq!(
         fake.only_body(),
@@ -457,10 +457,15 @@ async fn a_request_says_all_that_the_provider_asks_for() {
                     }}}},
                     point,
                 ],
-                "toolChoice": {"tool": {"name": "double"}},
             },
         })
     );
+    // A model that thinks refuses a forced call, and is left to choose.
+    let calm = model.with(|settings| settings.thinking = Thinking::Default);
+    respond(&calm, request).await.unwrap();
+    let forced = json!({"tool": {"name": "double"}});
+    let received = fake.received();
+    assert_eq!(received[1].body["toolConfig"]["toolChoice"], forced);
 }
 
 #[tokio::test]
