@@ -13,8 +13,8 @@ use crate::{
 };
 
 impl Shared {
-    /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, which
-    /// may still hear it. It is waited for where it is about to begin.
+    /// The run that takes a turn which was said to a run under way: the run that heard it, its own, or the open one, where
+    /// that may still hear it. It is waited for where it is about to begin.
     async fn taker(self: &Arc<Self>, said: &(SessionId, String)) -> Result<RunId, SystemError> {
         let (session, mut interval) = (&said.0, PollInterval::new());
         loop {
@@ -41,15 +41,40 @@ impl Shared {
     /// The same as far as it is recorded.
     async fn recorded_taker(
         &self,
-        (session, turn): &(SessionId, String),
+        said: &(SessionId, String),
     ) -> Result<Option<RunId>, SystemError> {
+        let (session, turn) = said;
         let (fold, _) = folded(&self.services.store, session, u64::MAX).await?;
         if fold.entries == 0 {
             // The session was deleted.
             return Err(SystemError::UnknownRun(RunId::of_turn(session, turn)));
         }
-        let known = fold.turns.get(turn).map(|known| known.run);
-        Ok(known.or(fold.open))
+        if let Some(known) = fold.turns.get(turn) {
+            return Ok(Some(known.run));
+        }
+        let Some(open) = fold.open else {
+            return Ok(None);
+        };
+        let takes = match self.waiting(said).await? {
+            Some(turn) => {
+                let row = self.services.store.run(open).await?;
+                row.is_some_and(|row| row.owner == turn.owner)
+            }
+            None => self.has_heard(open, turn).await?,
+        };
+        Ok(takes.then_some(open))
+    }
+
+    /// Whether a run has recorded that it heard this turn.
+    async fn has_heard(&self, run: RunId, turn: &str) -> Result<bool, SystemError> {
+        for line in self.services.store.journal(run.into(), 0).await? {
+            if let Entry::TurnHeard { turn: heard, .. } = line.decode(&run.into())?
+                && heard == turn
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The turn, where it stands in its session's mailbox.
@@ -77,29 +102,6 @@ impl Shared {
         batch.taken.push((session.clone().into(), item));
         self.services.store.commit_one(batch).await?;
         Ok(())
-    }
-
-    /// The run that has taken a turn: its own, or the one that has heard it.
-    async fn has_taken(
-        &self,
-        (session, turn): &(SessionId, String),
-    ) -> Result<Option<RunId>, SystemError> {
-        let store = &self.services.store;
-        let (fold, _) = folded(store, session, u64::MAX).await?;
-        if let Some(known) = fold.turns.get(turn) {
-            return Ok(Some(known.run));
-        }
-        let Some(open) = fold.open else {
-            return Ok(None);
-        };
-        for line in store.journal(open.into(), 0).await? {
-            if let Entry::TurnHeard { turn: heard, .. } = line.decode(&open.into())?
-                && heard == *turn
-            {
-                return Ok(Some(open));
-            }
-        }
-        Ok(None)
     }
 }
 
@@ -192,9 +194,10 @@ impl Run {
             shared.take_back(said).await?;
             return Ok(true);
         }
-        match shared.has_taken(said).await? {
-            Some(run) => Box::pin(self.system.run(run).cancel(reason)).await,
-            None => Ok(false),
+        match shared.recorded_taker(said).await {
+            Ok(Some(run)) => Box::pin(self.system.run(run).cancel(reason)).await,
+            Ok(None) | Err(SystemError::UnknownRun(_)) => Ok(false),
+            Err(error) => Err(error),
         }
     }
 

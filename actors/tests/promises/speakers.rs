@@ -19,24 +19,19 @@ use crate::{
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// Whose run this is, and what its function was told.
+async fn owner_of(stage: &Stage, run: &Run) -> Option<String> {
+    let mut rows = stage.rows().await.into_iter();
+    rows.find(|row| row.run == run.id()).unwrap().owner
+}
+
+/// Whose run this is, and its answer.
 async fn said(stage: &Stage, run: &Run) -> (Option<String>, String) {
     let answer = text(run).await;
-    let rows = stage.rows().await;
-    let row = rows.into_iter().find(|row| row.run == run.id()).unwrap();
-    (row.owner, answer)
+    (owner_of(stage, run).await, answer)
 }
 
 fn is(said: &(Option<String>, String), owner: Option<&str>, answer: &str) {
     assert_eq!((said.0.as_deref(), &*said.1), (owner, answer));
-}
-
-/// A session whose first turn named nobody.
-async fn of_nobody(stage: &Stage) -> Session {
-    let system = system(stage, WhileBusy::Steer).await;
-    let session = system.session("worker", "s");
-    text(&session.send("deaf").await.unwrap()).await;
-    session
 }
 
 async fn send(session: &Session, owner: &str, text: &str) -> Run {
@@ -47,7 +42,9 @@ async fn send(session: &Session, owner: &str, text: &str) -> Run {
 #[tokio::test(start_paused = true)]
 async fn a_turn_steers_only_a_run_of_its_own_speaker() {
     let stage = Stage::new();
-    let session = of_nobody(&stage).await;
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    text(&session.send("deaf").await.unwrap()).await;
     let ada = send(&session, "ada", "one").await;
     assert_eq!(send(&session, "ada", "two").await.id(), ada.id());
     // These two wait for their own runs.
@@ -76,7 +73,11 @@ async fn a_turn_steers_only_a_run_of_its_own_speaker() {
 #[tokio::test(start_paused = true)]
 async fn a_run_leaves_what_somebody_else_said_to_the_one_before_it() {
     let stage = Stage::new();
-    let session = of_nobody(&stage).await;
+    let system = system(&stage, WhileBusy::Steer).await;
+    let session = system.session("worker", "s");
+    text(&session.send("deaf").await.unwrap()).await;
+    let ada = session.send(Turn::text("deaf").owner("ada")).await.unwrap();
+    text(&ada).await;
     let bob = send(&session, "bob", "one").await;
     // The run of ada's for which it was posted has just ended.
     let turn = Turn::text("two").id("2").owner("ada");
@@ -84,12 +85,19 @@ async fn a_run_leaves_what_somebody_else_said_to_the_one_before_it() {
     let item = MailboxItem::new("turn/2", Timestamp(1), body);
     let mailbox = session.id().clone().into();
     stage.store.post(mailbox, item).await.unwrap();
-    is(&said(&stage, &bob).await, Some("bob"), "deaf|deaf|one");
-    pause(5_000).await;
-    let own = session.said_to(RunId::of_turn(session.id(), "2"), "2");
-    let own = said(&stage, &own).await;
-    assert_eq!(own.0.as_deref(), Some("ada"));
-    assert!(own.1.ends_with("|two"), "{own:?}");
+    // She is not told of bob's, which does not take her turn.
+    let hers = system.acting_for("ada").session("worker", "s");
+    let hers = hers.said_to(ada.id(), "2");
+    let mut texts = hers.text_stream();
+    let mut said = String::new();
+    while let Some(piece) = texts.next().await {
+        said.push_str(&piece.unwrap().text);
+    }
+    assert!(said.ends_with("|two"), "{said}");
+    assert!(text(&hers).await.ends_with("|two"));
+    assert!(!text(&bob).await.contains("two"));
+    let own = system.run(RunId::of_turn(session.id(), "2"));
+    assert_eq!(owner_of(&stage, &own).await.as_deref(), Some("ada"));
 }
 
 #[tokio::test(start_paused = true)]
