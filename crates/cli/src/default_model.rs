@@ -235,10 +235,9 @@ pub(super) fn check_prices(team: &TeamSpec, registry: &Registry) -> Result<(), D
         let mut only = only_models(team);
         only.interceptors.clone_from(&team.interceptors);
         (only.agent.model, only.budget.cost_micros) = (Some(name.to_owned()), Some(1));
-        match registry.clone().resolve(&only) {
-            Err(fault @ DefinitionError::Unpriced { .. }) => return Err(fault),
-            // Other faults are told when the team starts.
-            _ => {}
+        // Other faults are told when the team starts.
+        if let Err(fault @ DefinitionError::Unpriced { .. }) = registry.clone().resolve(&only) {
+            return Err(fault);
         }
     }
     Ok(())

@@ -255,7 +255,7 @@ fn an_evaluation_that_measured_nothing_does_not_exit_as_if_it_had() {
 #[test]
 fn a_bound_in_money_over_a_model_without_prices_is_refused() {
     let desk = desk();
-    let away = "{ provider: openai, model: m, base_url: 'https://models.example/v1', api_key: k }";
+    let away = "{ provider: openai, model: m, base_url: 'https://models.example/v1', api_key: '${NO_SUCH_KEY}' }";
     let team = format!("name: away\nmodels: {{ m: {away} }}\nagent: {{ name: desk, model: m }}\n");
     desk.write("away.yaml", &team);
     let suite = |rest: &str| {
