@@ -1,0 +1,128 @@
+//! Calls that became tasks: their owners.
+
+use std::time::Duration;
+
+use ghostlight_actors::{
+    actor::System,
+    run::{Agent, RunContext},
+    session::Turn,
+    testing::InMemoryStore,
+    vocabulary::Outcome,
+};
+use ghostlight_mcp::McpServer;
+use reqwest::header::{HeaderMap, HeaderValue};
+use rmcp::{
+    ClientHandler, RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
+        ClientConfig, GetTaskParams, Implementation, InputResponses,
+        ProtocolVersion, TaskPayload, UpdateTaskParams,
+    },
+    service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
+    transport::{
+        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+    },
+};
+use serde_json::json;
+
+use crate::serving::{connect, over_http};
+
+/// A client that knows tasks and forms.
+struct Client;
+
+impl ClientHandler for Client {
+    fn get_info(&self) -> ClientConfig {
+        let mut capabilities = ClientCapabilities::builder().enable_tasks().build();
+        capabilities.elicitation = Some(Default::default());
+        ClientConfig::new(capabilities, Implementation::new("test", "1"))
+            .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+type Connected = RunningService<RoleClient, Client>;
+
+/// The team `desk`, which waits where it is told to.
+async fn desk() -> System {
+    let desk = Agent::from_fn("desk", |cx: RunContext| async move {
+        match cx.input().content().as_str() {
+            "wait" => cx.sleep(Duration::from_secs(3600)).await?,
+            _ => {}
+        }
+        Ok(Outcome::answer("done"))
+    });
+    let system = System::builder(InMemoryStore::new()).team(desk.into_team().unwrap());
+    system.start().await.unwrap()
+}
+
+fn server(system: &System) -> McpServer {
+    let server = McpServer::new(system.clone()).team("desk", "");
+    server.tasks_after(Some(Duration::from_millis(20)))
+}
+
+async fn of_owner(url: &str, owner: &'static str) -> Connected {
+    // The first of several sets it.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let headers =
+        HeaderMap::from_iter([("x-owner".parse().unwrap(), HeaderValue::from_static(owner))]);
+    let client = reqwest::Client::builder().default_headers(headers);
+    let config = StreamableHttpClientTransportConfig::with_uri(url);
+    let transport = StreamableHttpClientTransport::with_client(client.build().unwrap(), config);
+    let lifecycle = ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+    };
+    serve_client_with_lifecycle(Client, transport, lifecycle)
+        .await
+        .unwrap()
+}
+
+/// The task that a call of this message becomes.
+async fn task(client: &Connected, message: &str) -> String {
+    let arguments = json!({ "message": message, "session": "s" });
+    let call =
+        CallToolRequestParams::new("desk").with_arguments(arguments.as_object().cloned().unwrap());
+    match client.peer().call_tool_once(call).await.unwrap() {
+        CallToolResponse::Task(made) => made.task.task_id,
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn look(client: &Connected, task: &str) -> TaskPayload {
+    let looked = client.peer().get_task(GetTaskParams::new(task)).await;
+    looked.unwrap().task.payload
+}
+
+#[tokio::test]
+async fn a_run_without_an_owner_is_no_task_of_a_subject() {
+    let system = desk().await;
+    let (url, serving) = over_http(server(&system)).await;
+    let ada = of_owner(&url, "ada").await;
+    let hers = task(&ada, "wait").await;
+    assert_eq!(look(&ada, &hers).await, TaskPayload::Working);
+    // A schedule's session belongs to nobody, and its runs have ids that can be computed.
+    let schedule = system.session("desk", "schedule-nightly");
+    let run = schedule.send(Turn::text("wait").id("1")).await.unwrap();
+    let id = run.id().to_string();
+    let looked = ada.peer().get_task(GetTaskParams::new(&id)).await;
+    assert!(looked.is_err(), "{looked:?}");
+    let update = UpdateTaskParams::new(&id, InputResponses::new());
+    assert!(ada.peer().update_task(update).await.is_err());
+    let cancel = CancelTaskParams::new(&id);
+    assert!(ada.peer().cancel_task(cancel).await.is_err());
+    assert!(!run.status().await.unwrap().status.is_ended());
+    // A client without an owner is the operator's.
+    let operator = connect(&server(&system), Client, true).await;
+    assert_eq!(look(&operator, &id).await, TaskPayload::Working);
+    serving.abort();
+}
+
+/// The questions of a task once they ask this.
+async fn asked(client: &Connected, task: &str, prompt: &str) -> InputRequests {
+    loop {
+        if let TaskPayload::InputRequired { input_requests } = look(client, task).await
+            && json!(input_requests).to_string().contains(prompt)
+        {
+            return input_requests;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
