@@ -318,8 +318,10 @@ async fn saved(
     {
         return Vec::new();
     }
-    let (mut saved, mut events) = (Vec::<ArtifactInfo>::new(), run.events());
-    while let Some(Ok(record)) = events.next().await {
+    // A run that is parked has no end to wait for.
+    let events = run.events().so_far().await.unwrap_or_default();
+    let mut saved = Vec::<ArtifactInfo>::new();
+    for record in events {
         let Event::Changed {
             changed:
                 Changed::Artifact {

@@ -1,13 +1,14 @@
-//! Calls that became tasks: their owners.
+//! Calls that became tasks: their owners, and runs that never end.
 
 use std::time::Duration;
 
 use ghostlight_actors::{
     actor::System,
+    contract::RunStatus,
     run::{Agent, RunContext},
     session::Turn,
     testing::InMemoryStore,
-    vocabulary::Outcome,
+    vocabulary::{Outcome, Scope},
 };
 use ghostlight_mcp::McpServer;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -23,7 +24,7 @@ use rmcp::{
         StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::serving::{connect, over_http};
 
@@ -41,11 +42,17 @@ impl ClientHandler for Client {
 
 type Connected = RunningService<RoleClient, Client>;
 
-/// The team `desk`, which waits where it is told to.
+/// The team `desk`: it waits, or crashes after it has saved a note.
 async fn desk() -> System {
     let desk = Agent::from_fn("desk", |cx: RunContext| async move {
         match cx.input().content().as_str() {
             "wait" => cx.sleep(Duration::from_secs(3600)).await?,
+            "crash" => {
+                let kept = cx.artifacts(Scope::Session);
+                kept.save("note.txt", "text/plain", b"kept".to_vec())
+                    .await?;
+                panic!("this run crashes");
+            }
             _ => {}
         }
         Ok(Outcome::answer("done"))
@@ -113,6 +120,24 @@ async fn a_run_without_an_owner_is_no_task_of_a_subject() {
     let operator = connect(&server(&system), Client, true).await;
     assert_eq!(look(&operator, &id).await, TaskPayload::Working);
     serving.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_run_with_an_artifact_has_a_result() {
+    let system = desk().await;
+    let client = connect(&server(&system), Client, true).await;
+    let id = task(&client, "crash").await;
+    let run = system.run(id.parse().unwrap());
+    while run.status().await.unwrap().status != RunStatus::Parked {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let looked = tokio::time::timeout(Duration::from_secs(60), look(&client, &id)).await;
+    let TaskPayload::Completed { result } = looked.expect("a result in time") else {
+        panic!("no result")
+    };
+    assert_eq!(result["isError"], true);
+    let shown = Value::Object(result).to_string();
+    assert!(shown.contains("note.txt"), "{shown}");
 }
 
 /// The questions of a task once they ask this.
