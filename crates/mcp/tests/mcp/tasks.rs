@@ -1,4 +1,4 @@
-//! Calls that became tasks: their owners, and runs that never end.
+//! Calls that became tasks: their owners, their answers, and runs that never end.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use ghostlight_actors::{
     run::{Agent, RunContext},
     session::Turn,
     testing::InMemoryStore,
-    vocabulary::{Outcome, Scope},
+    vocabulary::{Outcome, Question, Scope},
 };
 use ghostlight_mcp::McpServer;
 use reqwest::header::{HeaderMap, HeaderValue};
@@ -16,7 +16,7 @@ use rmcp::{
     ClientHandler, RoleClient,
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities,
-        ClientConfig, GetTaskParams, Implementation, InputResponses,
+        ClientConfig, GetTaskParams, Implementation, InputRequests, InputResponses,
         ProtocolVersion, TaskPayload, UpdateTaskParams,
     },
     service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle},
@@ -42,11 +42,21 @@ impl ClientHandler for Client {
 
 type Connected = RunningService<RoleClient, Client>;
 
-/// The team `desk`: it waits, or crashes after it has saved a note.
+/// The team `desk`: it waits, asks two forms of one title, or crashes after it has saved a note.
 async fn desk() -> System {
     let desk = Agent::from_fn("desk", |cx: RunContext| async move {
         match cx.input().content().as_str() {
             "wait" => cx.sleep(Duration::from_secs(3600)).await?,
+            "who" => {
+                // Until then the call has become a task.
+                cx.sleep(Duration::from_millis(300)).await?;
+                let name = json!({ "name": { "type": "string" } });
+                let schema = json!({ "title": "visitor", "type": "object", "properties": name, "required": ["name"] });
+                let first = cx.ask(Question::form("Who comes?", schema.clone())).await?;
+                let second = cx.ask(Question::form("Who else?", schema)).await?;
+                let told = format!("{} and {}", first["name"], second["name"]);
+                return Ok(Outcome::answer(told));
+            }
             "crash" => {
                 let kept = cx.artifacts(Scope::Session);
                 kept.save("note.txt", "text/plain", b"kept".to_vec())
@@ -150,4 +160,29 @@ async fn asked(client: &Connected, task: &str, prompt: &str) -> InputRequests {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_again_is_none_to_the_next_form_of_its_title() {
+    let system = desk().await;
+    let client = connect(&server(&system), Client, true).await;
+    let id = task(&client, "who").await;
+    let answer = |requests: &InputRequests, name: &str| {
+        let key = requests.keys().next().unwrap().clone();
+        let answer = json!({ "action": "accept", "content": { "name": name } });
+        UpdateTaskParams::new(&id, InputResponses::from([(key, answer)]))
+    };
+    let first = asked(&client, &id, "Who comes?").await;
+    let peer = client.peer();
+    peer.update_task(answer(&first, "Ann")).await.unwrap();
+    let second = asked(&client, &id, "Who else?").await;
+    peer.update_task(answer(&first, "Ann")).await.unwrap();
+    peer.update_task(answer(&second, "Bob")).await.unwrap();
+    let result = loop {
+        if let TaskPayload::Completed { result } = look(&client, &id).await {
+            break result;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!(result["content"][0]["text"], r#""Ann" and "Bob""#);
 }
