@@ -186,3 +186,19 @@ async fn an_answer_that_is_sent_again_is_none_to_the_next_form_of_its_title() {
     };
     assert_eq!(result["content"][0]["text"], r#""Ann" and "Bob""#);
 }
+
+#[tokio::test]
+async fn a_name_of_a_session_or_turn_is_short_and_acts_on_no_terminal() {
+    let system = desk().await;
+    let client = connect(&server(&system), Client, true).await;
+    let long = "ü".repeat(101);
+    for name in ["", "  ", "a\u{1b}[2J", "a\nb", long.as_str()] {
+        for what in ["session", "turn_id"] {
+            let arguments = json!({ "message": "well", what: name });
+            let call = CallToolRequestParams::new("desk");
+            let call = call.with_arguments(arguments.as_object().cloned().unwrap());
+            let refused = client.peer().call_tool_once(call).await;
+            assert!(refused.is_err(), "{what} {name:?}: {refused:?}");
+        }
+    }
+}
