@@ -222,16 +222,8 @@ impl Agent {
             .asked
             .session(&self.team, &key)
             .map_err(|problem| refused(&problem))?;
-        let said = self.asked.say(&session, turn);
-        let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;
-        let run = match said {
-            Ok(Ok(run)) => run,
-            Ok(Err(unsaid)) => return Err(refused(&unsaid.into())),
-            Err(_) => {
-                let text = "the turns before it in its context have not ended: send it again, under the same id";
-                return Err(ProtocolError::new(ErrorCode::Unavailable, text));
-            }
-        };
+        let said = self.asked.say(&session, turn).await;
+        let run = said.map_err(|unsaid| refused(&unsaid.into()))?;
         let row = run.status().await.map_err(|error| refused(&error.into()))?;
         let events = self.events_of(run.id(), &session, &message.message_id);
         let task = events.reader.submitted(row.started_at);

@@ -33,6 +33,8 @@ use crate::{
     waiting::{Waited, wait},
 };
 
+/// How long a turn waits for those before it in its session, where the request does not wait for the turn's end either.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// The header with the id of a turn, under which a turn that is sent again counts once.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// How long it takes at most to see how a run stands.
@@ -216,8 +218,21 @@ impl From<Problem> for Unsaid {
 }
 
 impl Asked {
+            () = tokio::time::sleep(most) => return Err(Problem::busy().into()),
     /// Sends a turn, where its quotas allow it. To callers another owner's session is only a key that is taken.
-    pub(crate) async fn say(&self, id: &SessionId, mut turn: Turn) -> Result<Run, Unsaid> {
+    pub(crate) async fn say(&self, id: &SessionId, turn: Turn) -> Result<Run, Unsaid> {
+        self.say_within(self.state.limits.max_wait, id, turn).await
+    }
+
+    /// The same, where the turns before it in its session end within this time, which is at most that for which a request
+    /// may wait.
+    pub(crate) async fn say_within(
+        &self,
+        most: Duration,
+        id: &SessionId,
+        mut turn: Turn,
+    ) -> Result<Run, Unsaid> {
+        let most = most.min(self.state.limits.max_wait);
         let quotas = &self.state.quotas;
         let admission = quotas
             .admit(&self.caller, id, &mut turn, &self.slot)
@@ -259,7 +274,10 @@ pub(super) async fn say(
     if streams {
         turn.streaming.get_or_insert(true);
     }
-    let run = asked.say(&session, turn).await?;
+    let run = match streams || query.wait.is_some() {
+        true => asked.say(&session, turn).await?,
+        false => asked.say_within(PATIENCE, &session, turn).await?,
+    };
     if streams {
         return Ok(events::stream(&asked.state, run.events()));
     }

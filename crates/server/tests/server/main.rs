@@ -58,3 +58,4 @@ mod streams;
 mod tls;
 mod tokens;
 mod webhooks;
+mod waits;
