@@ -154,8 +154,8 @@ async fn of_telegram(
     posted: Request,
 ) -> Result<Response, Problem> {
     let secret = messenger.secret_variable().unwrap_or_default();
-    let secret = std::env::var(secret).unwrap_or_default();
-    if secret.trim().is_empty() || !telegram::is_genuine(posted.headers(), secret.trim()) {
+    let secret = state.variables.secret(secret);
+    if secret.is_empty() || !telegram::is_genuine(posted.headers(), &secret) {
         let detail = "the update does not show the secret that Telegram was given with the address";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "signature", detail));
     }
