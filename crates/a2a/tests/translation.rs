@@ -454,6 +454,8 @@ fn what_is_no_message_is_refused() {
         json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "raw": "?" }] }),
         json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "raw": "QUJD", "mediaType": "odd" }] }),
         json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "url": "file:///etc/passwd" }] }),
+        json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "url": "https://ada:secret@example.org/b.png" }] }),
+        json!({ "messageId": "m", "role": "ROLE_USER", "parts": [{ "url": "https://" }] }),
         json!({ "messageId": "m", "role": "ROLE_USER", "parts": vec![part.clone(); 257] }),
     ] {
         let message: Message = serde_json::from_value(message).unwrap();

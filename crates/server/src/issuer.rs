@@ -135,6 +135,10 @@ impl Issuer {
         let Some(signed) = Signed::read(token) else {
             return Ok(None);
         };
+        // The keys of this issuer are not needed, and may not be there, for the tokens of another.
+        if signed.issuer().as_ref() != Some(&self.name) {
+            return Ok(None);
+        }
         let Some(keys) = self.keys_for(&signed).await? else {
             return Ok(None);
         };

@@ -37,6 +37,7 @@ mod cookie;
 #[cfg(feature = "deliveries")]
 mod deliveries;
 mod endpoint;
+mod files;
 mod issuer;
 mod keys;
 #[cfg(feature = "deliveries")]

@@ -64,6 +64,13 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", detail)
     }
 
+    /// The refusal of a turn whose session works on earlier ones.
+    pub(crate) fn busy() -> Self {
+        let detail =
+            "the turns before it in its session have not ended: send it again, under the same id";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+    }
+
     /// The refusal of something whose answer would have to be posted.
     pub(crate) fn no_deliveries() -> Self {
         let detail = "this server posts nothing to other programs";

@@ -14,6 +14,9 @@ use crate::{problem::Problem, server::Shared};
 /// The first and the longest pause between two checks whether a run asks a question.
 const LOOK: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(400));
 
+/// The longest that a request waits for a cancelled run to come to rest.
+const REST: Duration = Duration::from_secs(60);
+
 /// An answered question: the asking run and its operation.
 pub(crate) type Answered = (RunId, OperationId);
 
@@ -70,6 +73,19 @@ pub(crate) async fn wait_for_end(
         }
         waited => Ok(waited),
     }
+}
+
+/// Waits until a run that was cancelled has come to rest: its children and calls are ended first, within their grace. Ends
+/// after a minute at the latest, and when the server stops.
+pub(crate) async fn quiet(state: &Shared, run: &Run) -> Result<(), Problem> {
+    let most = state.limits.max_wait.min(REST);
+    tokio::select! {
+        biased;
+        quiet = run.quiet() => drop(quiet?),
+        () = tokio::time::sleep(most) => {}
+        () = state.stopping.cancelled() => return Err(Problem::stopping()),
+    }
+    Ok(())
 }
 
 /// Waits until a run has questions other than these, and returns them.

@@ -1,10 +1,10 @@
 //! From messages to turns.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     session::Turn,
     vocabulary::{
         Data, DataSource, Message as Said, OperationId, Part as SaidPart, Role as SaidRole, RunId,
+        check_link,
     },
 };
 
@@ -70,25 +70,21 @@ fn part_of(part: &Part) -> Result<SaidPart, ProtocolError> {
         return Err(ProtocolError::new(ErrorCode::ContentTypeNotSupported, text));
     }
     let source = match (&part.raw, &part.url) {
-        (Some(raw), _) => {
-            STANDARD
-                .decode(raw)
-                .map_err(|error| ProtocolError::invalid(format!("`raw` is base64: {error}")))?;
-            DataSource::Base64(raw.clone())
-        }
-        (None, url) => {
-            let url = url.clone().unwrap_or_default();
-            if !url.starts_with("https://") && !url.starts_with("http://") {
-                return Err(ProtocolError::invalid("`url` is an address of HTTP"));
-            }
-            DataSource::Url(url)
-        }
+        (Some(raw), _) => DataSource::Base64(raw.clone()),
+        (None, url) => DataSource::Url(url.clone().unwrap_or_default()),
     };
-    Ok(SaidPart::Data(Data {
+    let name = part.filename.clone();
+    let data = Data {
         media_type,
-        name: part.filename.clone(),
+        name,
         source,
-    }))
+    };
+    let fault = |error: String| ProtocolError::invalid(format!("a file: {error}"));
+    data.bytes().transpose().map_err(fault)?;
+    if let DataSource::Url(url) = &data.source {
+        check_link(url).map_err(|error| fault(error.to_string()))?;
+    }
+    Ok(SaidPart::Data(data))
 }
 
 /// The name of the question of a run's operation, in the metadata of a task's messages. It is the operation alone where

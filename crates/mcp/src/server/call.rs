@@ -34,7 +34,7 @@ use super::{
 /// The metadata keys by which a client names a call and a conversation.
 const IDEMPOTENCY_KEY: &str = "ghostlight/idempotencyKey";
 const SESSION: &str = "ghostlight/session";
-/// The longest name of a session or turn, in characters.
+/// The longest name of a session or turn, in bytes, and the longest progress message, in characters.
 const NAME: usize = 200;
 /// The most artifacts of one result.
 const MAX_ARTIFACTS: usize = 20;
@@ -123,8 +123,10 @@ impl Call {
             }
         };
         for (what, name) in [("session", &place.session), ("turn_id", &place.turn)] {
-            if name.is_empty() || name.chars().count() > NAME {
-                return Err(wrong(format!("`{what}` must have 1 to {NAME} characters")));
+            if name.trim().is_empty() || name.len() > NAME || name.chars().any(char::is_control) {
+                return Err(wrong(format!(
+                    "`{what}` must have 1 to {NAME} bytes, not all of them blank, without control characters"
+                )));
             }
         }
         Ok(Self {
@@ -318,8 +320,10 @@ async fn saved(
     {
         return Vec::new();
     }
-    let (mut saved, mut events) = (Vec::<ArtifactInfo>::new(), run.events());
-    while let Some(Ok(record)) = events.next().await {
+    // A run that is parked has no end to wait for.
+    let events = run.events().so_far().await.unwrap_or_default();
+    let mut saved = Vec::<ArtifactInfo>::new();
+    for record in events {
         let Event::Changed {
             changed:
                 Changed::Artifact {

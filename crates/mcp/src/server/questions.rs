@@ -87,7 +87,7 @@ pub(super) async fn ask(
         let asked = rest
             .iter()
             .map(|open| (open.key.clone(), open.name.clone()));
-        return Ok(match requests(&rest) {
+        return Ok(match requests(&rest, |open| &open.key) {
             Some(requests) => Asked::Required(requests, asked.collect()),
             None => Asked::Open(in_words(&rest)),
         });
@@ -186,11 +186,14 @@ pub(super) fn required(
     Some(InputRequiredResult::new(Some(requests), None))
 }
 
-/// A run's open questions as requests to a client; `None` if there are none that a client may be asked.
+/// A task's open questions as requests to a client; `None` if there are none that a client may be asked. The key of a
+/// request is the question's name, which no other question of the task has: a task keeps no record of what was asked.
 pub(super) async fn open(system: &System, run: &Run) -> Result<Option<InputRequests>, SystemError> {
     let open = open_questions(system, run).await?;
     let may_be_asked = !open.is_empty() && !open.iter().any(|open| is_secret(&open.question));
-    Ok(may_be_asked.then(|| requests(&open)).flatten())
+    Ok(may_be_asked
+        .then(|| requests(&open, |open| &open.name))
+        .flatten())
 }
 
 /// Whether a question asks for a secret, which must not be in a form that a client's model may see.
@@ -206,11 +209,12 @@ fn is_secret(question: &Question) -> bool {
     }
 }
 
-fn requests(open: &[Open]) -> Option<InputRequests> {
+/// The requests that ask these questions, under these keys.
+fn requests(open: &[Open], key: impl Fn(&Open) -> &String) -> Option<InputRequests> {
     let requests = open.iter().map(|open| {
         let form = form(&open.question)?;
         let request = InputRequest::Elicitation(ElicitRequest::new(form));
-        Some((open.key.clone(), request))
+        Some((key(open).clone(), request))
     });
     requests.collect()
 }
@@ -219,13 +223,11 @@ fn requests(open: &[Open]) -> Option<InputRequests> {
 pub(super) async fn take(
     system: &System,
     run: &Run,
-    key: &str,
+    name: &str,
     answer: &Value,
 ) -> Result<(), SystemError> {
     let open = open_questions(system, run).await?;
-    let asked = open
-        .into_iter()
-        .find(|open| open.key == key || open.name == key);
+    let asked = open.into_iter().find(|open| open.name == name);
     let (Some(open), Ok(result)) = (asked, ElicitResult::deserialize(answer)) else {
         return Ok(());
     };

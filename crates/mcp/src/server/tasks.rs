@@ -17,7 +17,12 @@ use rmcp::{
 };
 use serde_json::Value;
 
-use super::{call, handler::Handler, questions, resources::internal};
+use super::{
+    call,
+    handler::{Handler, space},
+    questions,
+    resources::internal,
+};
 
 /// How often a client should poll a task.
 const LOOK: Duration = Duration::from_secs(1);
@@ -98,7 +103,8 @@ pub(super) async fn cancel(
     Ok(())
 }
 
-/// The run of a task, if it belongs to a served team and to the client's owner.
+/// The run of a task, if it belongs to a served team and to a session that the client can name. Handles also reach the
+/// sessions that belong to nobody, such as those of schedules: they are no tasks of a client that has an owner.
 async fn find(
     handler: &Handler,
     context: &RequestContext<RoleServer>,
@@ -109,7 +115,10 @@ async fn find(
     let run = handler.system(context).run(id);
     let row = run.status().await.map_err(|_| unknown())?;
     let is_served = row.parent.is_none() && handler.served.teams.contains_key(&row.team);
-    match is_served {
+    let space = space(context);
+    let session = row.session.as_ref();
+    let is_named = session.is_some_and(|session| space.name(&session.key).is_some());
+    match is_served && is_named {
         true => Ok((run, row)),
         false => Err(unknown()),
     }

@@ -19,6 +19,7 @@ mod peer;
 mod real_peers;
 mod serving;
 mod skills;
+mod tasks;
 
 use std::{sync::Arc, time::Duration};
 

@@ -92,7 +92,18 @@ impl Agent {
             .push(&self.asked.system, run.id(), to, after)
             .await;
         pushed.map_err(|error| refused(&error.into()))?;
-        Ok(shown(config))
+        Ok(self.shown(config))
+    }
+
+    /// A receiver as it is shown: without its credentials, and without its token to a caller that cannot set one.
+    fn shown(&self, mut config: PushConfig) -> PushConfig {
+        if let Some(authentication) = &mut config.authentication {
+            authentication.credentials.clear();
+        }
+        if self.may_run().is_err() {
+            config.token.clear();
+        }
+        config
     }
 
     pub(super) async fn create_push(
@@ -118,7 +129,7 @@ impl Agent {
             .await;
         let found = found.map_err(|error| refused(&Problem::from(error)))?;
         Ok(ListPushConfigsResponse {
-            configs: found.into_iter().map(shown).collect(),
+            configs: found.into_iter().map(|config| self.shown(config)).collect(),
             ..ListPushConfigsResponse::default()
         })
     }
@@ -140,12 +151,4 @@ impl Agent {
         let removed = deliveries.end_push(&self.asked.system, run.id(), &query.id);
         removed.await.map_err(|error| refused(&error.into()))
     }
-}
-
-/// A receiver as it is shown: without its credentials.
-fn shown(mut config: PushConfig) -> PushConfig {
-    if let Some(authentication) = &mut config.authentication {
-        authentication.credentials.clear();
-    }
-    config
 }

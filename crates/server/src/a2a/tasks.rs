@@ -1,7 +1,5 @@
 //! The operations on an agent's tasks, the same for both bindings.
 
-use std::time::Duration;
-
 use axum::http::HeaderMap;
 use ghostlight_a2a::{
     protocol::{ErrorCode, Message, ProtocolError, PushConfig, SendMessage, Task, TaskQuery},
@@ -24,6 +22,7 @@ use crate::{
     compatible::answer_of,
     problem::Problem,
     sse::{Place, last_event_id},
+    waiting::quiet,
 };
 
 /// An agent as one caller sees it.
@@ -222,16 +221,8 @@ impl Agent {
             .asked
             .session(&self.team, &key)
             .map_err(|problem| refused(&problem))?;
-        let said = self.asked.say(&session, turn);
-        let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;
-        let run = match said {
-            Ok(Ok(run)) => run,
-            Ok(Err(unsaid)) => return Err(refused(&unsaid.into())),
-            Err(_) => {
-                let text = "the turns before it in its context have not ended: send it again, under the same id";
-                return Err(ProtocolError::new(ErrorCode::Unavailable, text));
-            }
-        };
+        let said = self.asked.say(&session, turn).await;
+        let run = said.map_err(|unsaid| refused(&unsaid.into()))?;
         let row = run.status().await.map_err(|error| refused(&error.into()))?;
         let events = self.events_of(run.id(), &session, &message.message_id);
         let task = events.reader.submitted(row.started_at);
@@ -334,13 +325,8 @@ impl Agent {
         if !run.cancel("a client cancelled it").await.map_err(failed)? {
             return Err(ended());
         }
-        // The run's own children and calls are ended first, within its grace.
-        tokio::select! {
-            biased;
-            quiet = run.quiet() => drop(quiet.map_err(failed)?),
-            () = tokio::time::sleep(self.asked.state.limits.max_wait.min(Duration::from_secs(60))) => {}
-            () = self.asked.state.stopping.cancelled() => return Err(refused(&Problem::stopping())),
-        }
+        let quiet = quiet(&self.asked.state, &run).await;
+        quiet.map_err(|problem| refused(&problem))?;
         let row = run.status().await.map_err(failed)?;
         Ok(self.seen(&run, &row, None).await?.task)
     }

@@ -6,8 +6,7 @@ use axum::http::HeaderMap;
 use ghostlight_actors::{
     session::Turn,
     vocabulary::{
-        Data, DataSource, Message, OperationId, Part, Question, QuestionKind, Role, RunId,
-        ToolDefinition, check_link,
+        DataSource, Message, OperationId, Part, Question, QuestionKind, Role, RunId, ToolDefinition,
     },
 };
 use schemars::JsonSchema;
@@ -17,6 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     api::turn_id,
     compatible::{answer_of, clients_tool},
+    files::file,
     problem::Problem,
 };
 
@@ -277,10 +277,7 @@ fn part(given: &Value) -> Result<Part, Problem> {
             let media_type = source["mimeType"].as_str().map(str::to_owned);
             let source = match source["type"].as_str() {
                 Some("data") => DataSource::Base64(value),
-                Some("url") => {
-                    check_link(&value).map_err(|error| Problem::invalid(error.to_string()))?;
-                    DataSource::Url(value)
-                }
+                Some("url") => DataSource::Url(value),
                 _ => {
                     let detail = "a file at a provider is out of reach: send its bytes or its URL";
                     return Err(Problem::invalid(detail));
@@ -290,11 +287,7 @@ fn part(given: &Value) -> Result<Part, Problem> {
                 "document" => "application/octet-stream".to_owned(),
                 kind => format!("{kind}/*"),
             };
-            Ok(Part::Data(Data {
-                media_type: media_type.unwrap_or_else(any),
-                name: None,
-                source,
-            }))
+            file(media_type.unwrap_or_else(any), None, source)
         }
         other => {
             let other: String = other.chars().take(32).collect();

@@ -171,22 +171,15 @@ impl Thread {
 
     /// Sends a turn.
     async fn say(mut self, turn: Turn) -> Result<Following, Refusal> {
-        let said = self.asked.say(&self.session, turn);
-        let said = tokio::time::timeout(self.asked.state.limits.max_wait, said).await;
-        let run = match said {
-            Ok(Ok(run)) => run,
-            Ok(Err(Unsaid::Problem(problem))) => return Err(problem.into()),
-            Ok(Err(Unsaid::Asking(run))) => {
+        let run = match self.asked.say(&self.session, turn).await {
+            Ok(run) => run,
+            Err(Unsaid::Problem(problem)) => return Err(problem.into()),
+            Err(Unsaid::Asking(run)) => {
                 let detail = format!(
                     "run {run} of the thread waits for answers: resume its interrupts, give the results of its calls, \
                      or cancel it"
                 );
                 return Err(Refusal::Run(Problem::conflict(detail)));
-            }
-            Err(_) => {
-                let detail = "the turns before it in its thread have not ended: send it again, under the same run id";
-                let status = StatusCode::GATEWAY_TIMEOUT;
-                return Err(Problem::new(status, "still-running", detail).into());
             }
         };
         let messages = std::mem::take(&mut self.messages);

@@ -29,7 +29,7 @@ pub(crate) use evaluations::Scored;
 pub(crate) use events::Readings;
 #[cfg(all(feature = "deliveries", feature = "memory"))]
 pub(crate) use memories::names as memory_names;
-pub(crate) use turns::{TurnView, Unsaid, answer, turn_id};
+pub(crate) use turns::{PATIENCE, TurnView, Unsaid, answer, turn_id};
 #[cfg(feature = "anp")]
 pub(crate) use views::End;
 

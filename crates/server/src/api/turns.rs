@@ -7,14 +7,11 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ghostlight_actors::{
     actor::{Run, SystemError},
     contract::{RunRow, RunStatus},
     session::Turn,
-    vocabulary::{
-        Budget, Data, DataSource, Message, Part, Role, RunId, SessionId, Timestamp, check_link,
-    },
+    vocabulary::{Budget, DataSource, Message, Part, Role, RunId, SessionId, Timestamp},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,6 +24,7 @@ use super::{
 use crate::{
     address::{Path, Query},
     body::Json as Body,
+    files::file,
     problem::Problem,
     quotas::Use,
     sse::wants_stream,
@@ -35,6 +33,8 @@ use crate::{
 
 /// The header with the id of a turn, under which a turn that is sent again counts once.
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+/// How long a turn waits for those before it in its session, where the request does not wait for the turn's end either.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// How long it takes at most to see how a run stands.
 const STANDS: Duration = Duration::from_secs(1);
 /// The longest id of a turn, in bytes.
@@ -81,32 +81,11 @@ struct File {
 impl File {
     fn into_part(self) -> Result<Part, Problem> {
         let source = match (self.base64, self.url) {
-            (Some(text), None) => {
-                let decoded = STANDARD.decode(text.trim());
-                decoded.map_err(|error| Problem::invalid(format!("a file's base64: {error}")))?;
-                DataSource::Base64(text)
-            }
-            (None, Some(url)) => {
-                check_link(&url).map_err(|error| Problem::invalid(error.to_string()))?;
-                DataSource::Url(url)
-            }
+            (Some(text), None) => DataSource::Base64(text),
+            (None, Some(url)) => DataSource::Url(url),
             _ => return Err(Problem::invalid("a file has either `base64` or `url`")),
         };
-        let (media_type, name) = (self.media_type, self.name);
-        let essence = media_type.split(';').next().unwrap_or_default();
-        let is_part =
-            |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_graphic());
-        if !matches!(essence.split_once('/'), Some((kind, form)) if is_part(kind) && is_part(form))
-        {
-            return Err(Problem::invalid(format!(
-                "{media_type:?} is not a media type such as `image/png`"
-            )));
-        }
-        Ok(Part::Data(Data {
-            media_type,
-            name,
-            source,
-        }))
+        file(self.media_type, self.name, source)
     }
 }
 
@@ -217,7 +196,19 @@ impl From<Problem> for Unsaid {
 
 impl Asked {
     /// Sends a turn, where its quotas allow it. To callers another owner's session is only a key that is taken.
-    pub(crate) async fn say(&self, id: &SessionId, mut turn: Turn) -> Result<Run, Unsaid> {
+    pub(crate) async fn say(&self, id: &SessionId, turn: Turn) -> Result<Run, Unsaid> {
+        self.say_within(self.state.limits.max_wait, id, turn).await
+    }
+
+    /// The same, where the turns before it in its session end within this time, which is at most that for which a request
+    /// may wait.
+    pub(crate) async fn say_within(
+        &self,
+        most: Duration,
+        id: &SessionId,
+        mut turn: Turn,
+    ) -> Result<Run, Unsaid> {
+        let most = most.min(self.state.limits.max_wait);
         let quotas = &self.state.quotas;
         let admission = quotas
             .admit(&self.caller, id, &mut turn, &self.slot)
@@ -227,6 +218,7 @@ impl Asked {
             biased;
             sent = session.send(turn) => sent,
             () = self.state.stopping.cancelled() => return Err(Problem::stopping().into()),
+            () = tokio::time::sleep(most) => return Err(Problem::busy().into()),
         };
         match (&sent, admission) {
             (Ok(run), Some(admission)) => quotas.follow(admission, run, Use::default()),
@@ -259,7 +251,10 @@ pub(super) async fn say(
     if streams {
         turn.streaming.get_or_insert(true);
     }
-    let run = asked.say(&session, turn).await?;
+    let run = match streams || query.wait.is_some() {
+        true => asked.say(&session, turn).await?,
+        false => asked.say_within(PATIENCE, &session, turn).await?,
+    };
     if streams {
         return Ok(events::stream(&asked.state, run.events()));
     }

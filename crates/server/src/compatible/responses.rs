@@ -22,7 +22,9 @@ use super::{
     said::{Content, Said, tools_of},
     session_of,
 };
-use crate::{address::Path, api::Asked, body::Json as Body, problem::Problem, sse::respond};
+use crate::{
+    address::Path, api::Asked, body::Json as Body, problem::Problem, sse::respond, waiting::quiet,
+};
 
 /// A request. Fields that are not listed here are the team's to decide, and are ignored.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -407,8 +409,7 @@ async fn shown(asked: &Asked, run: &Run, row: &RunRow) -> Result<Value, Problem>
 pub(super) async fn cancel(asked: Asked, Path(id): Path<String>) -> Result<Json<Value>, Problem> {
     let (run, _) = named(&asked, &id).await?;
     run.cancel("a client cancelled it").await?;
-    // The run's own children and calls are ended first, within its grace.
-    let _ = run.quiet().await?;
+    quiet(&asked.state, &run).await?;
     let row = run.status().await?;
     shown(&asked, &run, &row).await.map(Json)
 }

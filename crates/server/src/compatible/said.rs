@@ -2,16 +2,13 @@
 
 use std::borrow::Cow;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ghostlight_actors::vocabulary::{
-    Data, DataSource, Part, ToolDefinition, check_link, legal_parameters,
-};
+use ghostlight_actors::vocabulary::{DataSource, Part, ToolDefinition, legal_parameters};
 use ghostlight_safety::sanitize;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::problem::Problem;
+use crate::{files::file, problem::Problem};
 
 /// The most tools of a request.
 const MAX_TOOLS: usize = 128;
@@ -219,20 +216,7 @@ fn part(part: &Value) -> Result<Part, Problem> {
             .map(str::to_owned)
     };
     let fault = || Problem::invalid("a part of a message says less than its type needs");
-    let data = |media_type: String, source| {
-        if let DataSource::Base64(bytes) = &source {
-            let decoded = STANDARD.decode(bytes.trim());
-            decoded.map_err(|error| Problem::invalid(format!("a part's base64: {error}")))?;
-        }
-        if let DataSource::Url(url) = &source {
-            check_link(url).map_err(|error| Problem::invalid(error.to_string()))?;
-        }
-        Ok(Part::Data(Data {
-            media_type,
-            name: None,
-            source,
-        }))
-    };
+    let data = |media_type: String, source| file(media_type, None, source);
     match part["type"].as_str().unwrap_or_default() {
         "text" | "input_text" | "output_text" => text("/text").map(Part::Text).ok_or_else(fault),
         "refusal" => text("/refusal").map(Part::Text).ok_or_else(fault),

@@ -57,6 +57,12 @@ impl<'t> Signed<'t> {
         })
     }
 
+    /// The issuer that the token names, whether or not it has signed the token.
+    pub(super) fn issuer(&self) -> Option<String> {
+        let claims: Map<String, Value> = unambiguous_json(decoded(self.claims)?).ok()?;
+        claims.get("iss")?.as_str().map(str::to_owned)
+    }
+
     /// The claims of the token, if one of these keys signed it.
     pub(super) fn claims(&self, keys: &KeySet) -> Option<Map<String, Value>> {
         let key = keys.of(self)?;

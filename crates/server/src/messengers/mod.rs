@@ -29,7 +29,7 @@ use serde_json::json;
 
 use crate::{
     address::Path,
-    api::{Asked, Unsaid},
+    api::{Asked, PATIENCE, Unsaid},
     body,
     caller::{Caller, Holder},
     compatible::answer_of,
@@ -45,8 +45,6 @@ use heard::Heard;
 /// The most bytes of an id, a person's or chat's name, and of a text.
 const MAX_NAME: usize = 128;
 const MAX_TEXT: usize = 64 << 10;
-/// How long a message waits for those before it in its session.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The news that a bridge tells of its messenger.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -156,8 +154,8 @@ async fn of_telegram(
     posted: Request,
 ) -> Result<Response, Problem> {
     let secret = messenger.secret_variable().unwrap_or_default();
-    let secret = std::env::var(secret).unwrap_or_default();
-    if secret.trim().is_empty() || !telegram::is_genuine(posted.headers(), secret.trim()) {
+    let secret = state.variables.secret(secret);
+    if secret.is_empty() || !telegram::is_genuine(posted.headers(), &secret) {
         let detail = "the update does not show the secret that Telegram was given with the address";
         return Err(Problem::new(StatusCode::UNAUTHORIZED, "signature", detail));
     }
@@ -259,12 +257,9 @@ impl Person {
             session: self.session.clone(),
             id: turn.clone(),
         };
-        let said = self.asked.say(&self.session, Turn::text(text).id(turn));
-        let said = tokio::time::timeout(PATIENCE, said).await.map_err(|_| {
-            let detail = "the messages before it have not been dealt with: post it again";
-            Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
-        })?;
-        let run = match said {
+        let turn = Turn::text(text).id(turn);
+        let said = self.asked.say_within(PATIENCE, &self.session, turn);
+        let run = match said.await {
             Ok(run) => run,
             Err(Unsaid::Asking(run)) => {
                 let run = self.asked.system.run(run);

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 use crate::deliveries::SentTurn;
 use crate::{
     address::{Path, Query},
-    api::{Asked, TurnView, answer},
+    api::{Asked, PATIENCE, TurnView, answer},
     body,
     caller::{Caller, Holder},
     endpoint::{Access, Endpoints},
@@ -103,7 +103,7 @@ async fn receive(
         .collect();
     let id = format!("hook:{name}:{digest}");
     let turn = Turn::from(text).id(id.clone());
-    let run = asked.say(&session, turn).await?;
+    let run = asked.say_within(PATIENCE, &session, turn).await?;
     if let Some(address) = &callback {
         // The sender hears of the turn when the address is durable, too; until then it sends the request again.
         call_back(&state, &run, (session, id), (address, &webhook)).await?;

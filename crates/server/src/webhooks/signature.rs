@@ -61,13 +61,11 @@ impl Claim {
         if signed.at.is_some_and(|at| now_s.abs_diff(at) > WINDOW_S) {
             return Err(Refused::Late);
         }
-        let key = match secret.strip_prefix("whsec_") {
-            Some(encoded) if form == WebhookSignature::Standard => {
-                STANDARD.decode(encoded).map_err(|_| Refused::Wrong)?
-            }
-            _ => secret.as_bytes().to_vec(),
+        let key = match form {
+            WebhookSignature::Standard => standard_key(secret),
+            _ => key_of(secret.as_bytes()),
         };
-        let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+        let key = key.ok_or(Refused::Wrong)?;
         Ok(Self { signed, key })
     }
 
@@ -87,6 +85,19 @@ impl Claim {
     }
 }
 
+/// The key of these bytes; `None` for an empty one, under which anybody can sign.
+fn key_of(bytes: &[u8]) -> Option<hmac::Key> {
+    (!bytes.is_empty()).then(|| hmac::Key::new(hmac::HMAC_SHA256, bytes))
+}
+
+/// The key that a secret of Standard Webhooks holds.
+fn standard_key(secret: &str) -> Option<hmac::Key> {
+    match secret.strip_prefix("whsec_") {
+        Some(encoded) => key_of(&STANDARD.decode(encoded).ok()?),
+        None => key_of(secret.as_bytes()),
+    }
+}
+
 /// The headers of a message of ours with this id and body, signed by Standard Webhooks; `None` without a valid secret.
 #[cfg(feature = "deliveries")]
 pub(crate) fn signed(
@@ -95,14 +106,7 @@ pub(crate) fn signed(
     now_s: u64,
     body: &str,
 ) -> Option<Vec<(String, String)>> {
-    let key = match secret.strip_prefix("whsec_") {
-        Some(encoded) => STANDARD.decode(encoded).ok()?,
-        None => secret.as_bytes().to_vec(),
-    };
-    if key.is_empty() {
-        return None;
-    }
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &key);
+    let key = standard_key(secret)?;
     let tag = hmac::sign(&key, format!("{id}.{now_s}.{body}").as_bytes());
     let headers = [
         ("content-type", "application/json".to_owned()),
@@ -249,6 +253,22 @@ command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fco
             1_614_265_330,
         );
         assert_eq!(id.unwrap(), "msg_p5jXN8AQM9LWM0D4loKWxJek");
+    }
+
+    #[test]
+    fn an_empty_key_signs_nothing() {
+        let form = WebhookSignature::Standard;
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, b""), b"m.1000.{}");
+        let tag = format!("v1,{}", STANDARD.encode(tag));
+        let headers = headers(&[
+            ("webhook-id", "m"),
+            ("webhook-timestamp", "1000"),
+            ("webhook-signature", &tag),
+        ]);
+        for secret in ["", "whsec_"] {
+            let verified = verify(form, secret, &headers, b"{}", 1_000);
+            assert_eq!(verified, Err(Refused::Wrong), "{secret:?}");
+        }
     }
 
     #[test]

@@ -44,6 +44,7 @@ fn words(got: &[Got]) -> Vec<String> {
 async fn the_updates_of_a_task_are_posted_with_its_clients_token_in_every_binding() {
     let desk = desk(InMemoryStore::new()).await;
     let ada = desk.client_of("ada", &[Scope::Read, Scope::Run]);
+    let reader = desk.client_of("ada", &[Scope::Read]);
     let card = ada
         .get("/a2a/desk/.well-known/agent-card.json")
         .await
@@ -71,12 +72,19 @@ async fn the_updates_of_a_task_are_posted_with_its_clients_token_in_every_bindin
         binding.ask(&ada, "SendMessage", request).await.unwrap();
         let of_task = json!({ "taskId": task["id"] });
         let method = "ListTaskPushNotificationConfigs";
-        let listed = binding.ask(&ada, method, of_task).await.unwrap();
+        let listed = binding.ask(&ada, method, of_task.clone()).await.unwrap();
         assert_eq!(listed["configs"].as_array().unwrap().len(), 1, "{listed}");
         let one = &listed["configs"][0];
         assert_eq!(
             (&one["token"], &one["authentication"]),
             (&json!("mine"), &json!({ "scheme": "Bearer" }))
+        );
+        // Whoever may only read learns nothing with which to speak as the server.
+        let read = binding.ask(&reader, method, of_task).await.unwrap();
+        let read = &read["configs"][0];
+        assert_eq!(
+            (read.get("token"), &read["authentication"]),
+            (None, &json!({ "scheme": "Bearer" }))
         );
         // A second receiver hears of what comes, and not of what was.
         let later = Receiver::open(&[]).await;

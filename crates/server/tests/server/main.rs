@@ -33,6 +33,7 @@ mod evaluations;
     feature = "memory"
 ))]
 mod every_route;
+mod files;
 mod hostile;
 mod idle;
 mod keys;
@@ -57,4 +58,5 @@ mod stopping;
 mod streams;
 mod tls;
 mod tokens;
+mod waits;
 mod webhooks;

@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use ghostlight_actors::{run::Agent, testing::InMemoryStore};
+use ghostlight_actors::{actor::System, run::Agent, testing::InMemoryStore};
 use ghostlight_server::Messenger;
 use ring::hmac;
 use serde_json::{Value, json};
@@ -12,8 +12,8 @@ use tokio::sync::Semaphore;
 
 use crate::{
     client::{Answer, Client},
-    deliveries::Telling,
-    desk::{obey, text_at},
+    deliveries::{Telling, deliveries},
+    desk::{Desk, obey, text_at},
     receiver::{Got, Receiver},
     steering::steered,
     webhooks::{SECRET, now_s},
@@ -273,4 +273,26 @@ async fn what_is_unsigned_or_malformed_says_nothing() {
         "unknown"
     );
     assert!(bridge.got().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bots_secret_is_looked_up_as_every_other_secret_is() {
+    let messenger = Messenger::telegram("chat", "${THE_BOTS_TOKEN}", "${THE_BOTS_SECRET}");
+    let team = Agent::from_fn("desk", obey).into_team().unwrap();
+    let system = System::builder(InMemoryStore::new()).team(team.messenger(messenger));
+    let desk = Desk::of(system.start().await.unwrap(), |server, _| {
+        let server = server.deliveries(deliveries(&[]));
+        server.variables(|name| name.starts_with("THE_BOTS").then(|| "swordfish".to_owned()))
+    })
+    .await;
+    let update = json!({ "update_id": 1, "message": {
+        "message_id": 1, "chat": { "id": 5 }, "from": { "id": 42, "is_bot": false }, "text": "well",
+    } })
+    .to_string();
+    for (secret, status) in [("wrong", 401), ("swordfish", 202)] {
+        let headers = format!("X-Telegram-Bot-Api-Secret-Token: {secret}\r\n");
+        let path = "/messengers/desk/chat";
+        let posted = desk.client.request("POST", path, &headers, Some(&update));
+        posted.await.is(status);
+    }
 }

@@ -291,3 +291,31 @@ async fn a_provider_changes_its_keys_and_is_asked_seldom() {
     }
     assert_eq!(provider.asked.load(Ordering::Relaxed), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_provider_that_is_down_locks_out_no_token_of_another() {
+    let key = Signer::ed25519("one");
+    let (down, up) = (Provider::publishing(&[]), Provider::publishing(&[&key]));
+    let other = {
+        let asked = down.asked.clone();
+        Issuer::new("https://other.example.org/", "ghostlight", move || {
+            asked.fetch_add(1, Ordering::Relaxed);
+            async { Err(io::Error::other("the provider is down")) }
+        })
+    };
+    let desk = Desk::start(SystemOptions::default(), |server, _| {
+        server.issuer(other).issuer(up.issuer())
+    })
+    .await;
+    let ada = with(&desk, key.sign(&claims("ada", "acme")));
+    ada.get("/api/v1/runs").await.is(200);
+    assert_eq!(
+        down.asked.load(Ordering::Relaxed),
+        0,
+        "it was not concerned"
+    );
+    let mut theirs = claims("ada", "acme");
+    theirs["iss"] = "https://other.example.org/".into();
+    let theirs = with(&desk, key.sign(&theirs));
+    theirs.get("/api/v1/runs").await.is(503);
+}

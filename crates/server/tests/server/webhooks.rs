@@ -75,7 +75,7 @@ fn hex_of(text: &str) -> String {
 }
 
 /// The headers with which GitHub signs a body.
-fn of_github(body: &str) -> String {
+pub(crate) fn of_github(body: &str) -> String {
     format!(
         "X-GitHub-Event: issues\r\nX-Hub-Signature-256: sha256={}\r\n",
         hex_of(body)
