@@ -32,6 +32,11 @@ impl Did {
         host.map_or(&self.authority, |(host, _)| host)
     }
 
+    /// The host, with its port where it names one: `example.org:8443`.
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
     /// The address of its document: `https://HOST/PATH/did.json`, or `/.well-known/did.json` without a path.
     pub fn document_address(&self) -> String {
         let folder = match self.path.as_slice() {
@@ -135,7 +140,8 @@ mod tests {
             let did: Did = text.parse().unwrap();
             assert_eq!(did.document_address(), address);
             assert_eq!(did.to_string(), text);
-            assert!(address.contains(did.host()) && !did.host().contains(':'));
+            assert!(address.contains(did.authority()) && did.authority().starts_with(did.host()));
+            assert!(!did.host().contains(':'));
         }
     }
 

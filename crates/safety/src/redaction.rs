@@ -83,10 +83,14 @@ pub fn redact_definition(value: &Value) -> Value {
 pub fn without_secrets<'s>(text: String, secrets: impl IntoIterator<Item = &'s str>) -> String {
     let secrets = secrets.into_iter().map(str::trim);
     let secrets = secrets.filter(|secret| secret.len() >= SHORTEST_SECRET);
-    secrets.fold(text, |text, secret| match text.contains(secret) {
+    let mut secrets: Vec<&str> = secrets.collect();
+    // One secret may be a part of another, whose rest would stay.
+    secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
+    let without = |text: String, secret| match text.contains(secret) {
         true => text.replace(secret, REDACTED),
         false => text,
-    })
+    };
+    secrets.into_iter().fold(text, without)
 }
 
 /// The arguments of a call, safe to show. Arguments that are not JSON are not shown at all.
@@ -326,6 +330,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_secret_that_begins_with_another_one_is_taken_out_whole() {
+        let text = "a hunter2-and-more b hunter2".to_owned();
+        let shown = without_secrets(text, ["hunter2", "hunter2-and-more"]);
+        assert_eq!(shown, "a [redacted] b [redacted]");
+    }
 
     #[test]
     fn secrets_are_redacted_at_every_type_and_depth() {

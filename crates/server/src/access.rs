@@ -16,6 +16,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
+    address::without_port,
     api::Asked,
     body,
     caller::Caller,
@@ -156,14 +157,6 @@ fn judge_site(state: &ServerState, headers: &HeaderMap, uri: &Uri) -> Result<(),
     }
     let detail = "pages of other sites may not use the server: add the site to its origins";
     Err(Problem::new(StatusCode::FORBIDDEN, "origin", detail))
-}
-
-fn without_port(host: &str) -> &str {
-    match host.rsplit_once(':') {
-        // An IPv6 address stands in brackets, so no other colon is the port's.
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
-        _ => host,
-    }
 }
 
 /// Lets in who may use an endpoint.

@@ -44,6 +44,15 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     }
 }
 
+/// The host of an authority.
+pub(crate) fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        // An IPv6 address stands in brackets, so no other colon is the port's.
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    }
+}
+
 /// The server's address, as its clients name it.
 #[cfg(any(feature = "a2a", feature = "anp"))]
 pub(crate) fn base(state: &crate::server::State, headers: &axum::http::HeaderMap) -> String {

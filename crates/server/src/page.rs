@@ -5,10 +5,15 @@ use axum::{
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse as _, Response},
 };
+use ghostlight_safety::is_loopback_host;
 use ring::digest;
 use serde::Deserialize;
 
-use crate::{address::Query, cookie, server::Shared};
+use crate::{
+    address::{Query, without_port},
+    cookie,
+    server::Shared,
+};
 
 /// A file of a page that the server shows to browsers: the same for everybody, and without a key. The page's data comes
 /// through the JSON interface, which asks for a key.
@@ -54,15 +59,21 @@ pub(crate) struct FirstQuery {
 
 /// Whether another site led the browser here. Its key would replace that of a person who is signed in, and its owner would
 /// see what the person does under it. A browser sends no cookie with such a request, but says where it comes from (Fetch
-/// Metadata); an address that a person opened themselves comes from nowhere.
-fn is_led_from_elsewhere(headers: &HeaderMap) -> bool {
-    let mut sites = headers.get_all("sec-fetch-site").iter();
+/// Metadata); an address that a person opened themselves comes from nowhere. To another machine over plain HTTP it does not
+/// say so, and then may have been led.
+fn is_led_from_elsewhere(headers: &HeaderMap, has_tls: bool) -> bool {
+    let mut sites = headers.get_all("sec-fetch-site").iter().peekable();
+    if sites.peek().is_none() {
+        let host = headers.get(header::HOST).map(HeaderValue::to_str);
+        let is_here = |host| is_loopback_host(without_port(host));
+        return !has_tls && !host.is_some_and(|host| host.is_ok_and(is_here));
+    }
     sites.any(|site| !matches!(site.as_bytes(), b"none" | b"same-origin"))
 }
 
 impl PageFile {
     /// The file, or the status that the browser's copy is current. A key in the address is moved into a cookie, unless
-    /// another site wrote the address.
+    /// another site wrote the address, or may have.
     pub(crate) async fn answer(
         self,
         State(state): State<Shared>,
@@ -72,7 +83,7 @@ impl PageFile {
         if let Some(token) = query.token {
             let to = [(header::LOCATION, self.path)];
             let mut response = (StatusCode::SEE_OTHER, to).into_response();
-            if !is_led_from_elsewhere(&headers)
+            if !is_led_from_elsewhere(&headers, state.has_tls)
                 && let Ok(Some(_)) = state.caller(&token).await
                 && let Some(cookie) = cookie::set(&state, &headers, &token)
             {

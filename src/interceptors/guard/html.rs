@@ -12,9 +12,17 @@ const REFERENCES: [(&str, &str); 6] = [
     ("&amp;", "&"),
 ];
 
-/// Takes tags, comments, scripts and styles out of a text, and writes references as characters. A `<` that begins no tag
+/// Writes references as characters, and takes tags, comments, scripts and styles out of a text. A `<` that begins no tag
 /// stays, so that a text without markup is unchanged.
 pub(super) fn without_markup(text: &str) -> String {
+    // First, since what references stand for may be markup too.
+    let mut written = text.to_owned();
+    for (name, character) in REFERENCES {
+        if written.contains(name) {
+            written = written.replace(name, character);
+        }
+    }
+    let text = &*written;
     // Of the same length, so that places are the same in both.
     let lower = text.to_ascii_lowercase();
     let last = text.rfind('>');
@@ -22,7 +30,13 @@ pub(super) fn without_markup(text: &str) -> String {
     while let Some(at) = text[from..].find('<').map(|at| from + at) {
         shown.push_str(&text[from..at]);
         from = match markup(&lower[at..], last.is_some_and(|last| at < last)) {
-            Some(length) => at + length,
+            Some(length) => {
+                // What follows must not make a tag of what stands before.
+                if shown.ends_with('<') || shown.ends_with("</") {
+                    shown.push(' ');
+                }
+                at + length
+            }
             None => {
                 shown.push('<');
                 at + 1
@@ -30,11 +44,6 @@ pub(super) fn without_markup(text: &str) -> String {
         };
     }
     shown.push_str(&text[from..]);
-    for (name, character) in REFERENCES {
-        if shown.contains(name) {
-            shown = shown.replace(name, character);
-        }
-    }
     shown
 }
 
@@ -87,12 +96,36 @@ mod tests {
             ("<STYLE type=x>p { }</STYLE >after", "after"),
             ("<script>never closed", ""),
             ("<scripture>kept</scripture>", "kept"),
-            ("&lt;b&gt; &amp;lt;", "<b> &lt;"),
+            ("&lt;b&gt; &amp;lt;", " &lt;"),
+            ("1 &lt; 2 &amp; 3 &gt; 2", "1 < 2 & 3 > 2"),
+            ("&lt;script&gt;alert(1)&lt;/script&gt;so", "so"),
+            (
+                "<<x>img src=1 onerror=alert(1)>",
+                "< img src=1 onerror=alert(1)>",
+            ),
+            ("</<x><y>b>", "</ b>"),
             ("<br/>漢<img src=x onerror=alert(1)>字", "漢字"),
             ("unfinished <b", "unfinished <b"),
             ("<", "<"),
         ] {
             assert_eq!(without_markup(text), plain, "{text}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_text_has_markup_afterwards(
+            pieces in proptest::collection::vec(
+                proptest::sample::select(vec![
+                    "<", ">", "/", "!", "!--", "-->", "?", " ", "b", "script", "style", "&lt;", "&gt;", "&amp;", "lt;",
+                    "</script>", "<!--", "=", "\"",
+                ]),
+                0..24,
+            ),
+        ) {
+            let text = without_markup(&pieces.concat());
+            let markup = regex::Regex::new("(?s)</?[a-zA-Z!?].*>|<!--");
+            proptest::prop_assert!(markup.is_ok_and(|markup| !markup.is_match(&text)), "{text}");
         }
     }
 }

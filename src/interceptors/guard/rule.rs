@@ -303,14 +303,15 @@ impl GuardRule {
     }
 
     fn changed(&self, text: &str) -> Option<String> {
-        let mut changed = text.to_owned();
+        let in_form = |text: &str| match self.normal_form {
+            Some(NormalForm::Nfc) => text.nfc().collect(),
+            Some(NormalForm::Nfkc) => text.nfkc().collect(),
+            None => text.to_owned(),
+        };
+        let mut changed = in_form(text);
         if self.html == Html::Remove {
-            changed = html::without_markup(&changed);
-        }
-        match self.normal_form {
-            Some(NormalForm::Nfc) => changed = changed.nfc().collect(),
-            Some(NormalForm::Nfkc) => changed = changed.nfkc().collect(),
-            None => {}
+            // The normal form shows all markup. A letter and an accent may meet where some is taken out.
+            changed = in_form(&html::without_markup(&changed));
         }
         if self.trim {
             changed = changed.trim().to_owned();
@@ -408,6 +409,14 @@ mod tests {
                 "<b>bold</b>",
                 false,
                 Some("bold"),
+            ),
+            (
+                GuardRule::new()
+                    .without_html()
+                    .normal_form(NormalForm::Nfkc),
+                "＜script＞alert(1)＜/script＞e<i>\u{301}",
+                false,
+                Some("é"),
             ),
         ] {
             let told = format!("{rule:?} {text}");

@@ -45,6 +45,9 @@ const NO_SECRET: &str = "a hash that anybody can make is guessed; give `secret`,
 ///
 /// Messages already in a conversation stay as they were recorded. Guard the results of tools and
 /// the answers of models to keep personal data out of it.
+///
+/// The arguments that a model writes are guarded where a tool gets them, and only there: in the recorded answer, and
+/// in the pieces of it that observers see, the call stays as the model wrote it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct PersonalDataGuard {

@@ -8,14 +8,14 @@ use ghostlight_actors::{
         BoxFuture, Credential, Reconciled, Tool, ToolContext, ToolError, ToolHandle, ToolOutput,
         Toolset,
     },
-    vocabulary::{Arguments, Continuation, Effect, Question, ToolCall, ToolDefinition},
+    vocabulary::{Arguments, Continuation, Effect, Question, RunId, ToolCall, ToolDefinition},
 };
 use ghostlight_safety::is_secret_key;
 use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -29,8 +29,10 @@ use crate::{
     translation::IDEMPOTENCY_KEY,
 };
 
-/// How many processes of one agent may run at once; further requests wait.
+/// How many processes of one agent may work at once; further requests wait.
 const MAX_PROCESSES: usize = 16;
+/// How many processes of one agent may wait for people besides.
+const MAX_HELD: usize = 256;
 /// How often a process that dies in the middle of a prompt is started again.
 const RESTARTS: u32 = 3;
 /// The pause before the first of these starts; before each further one it is twice as long.
@@ -77,8 +79,8 @@ impl Toolset for ProcessToolset {
     fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {
             let held = std::mem::take(&mut *self.elsewhere.held.0.lock());
-            for (under_way, _permit) in held.into_values() {
-                under_way.end().await;
+            for waiting in held.into_values() {
+                waiting.under_way.end().await;
             }
         })
     }
@@ -115,9 +117,17 @@ struct Elsewhere {
     held: Held,
 }
 
-/// The prompts whose agent waits until a person has answered, with their processes, by their sessions.
+/// The prompts whose agent waits until a person has answered, by their names. The ids of sessions are the agent's, and two
+/// of its processes may choose the same.
 #[derive(Clone, Default)]
-struct Held(Arc<Mutex<HashMap<String, (UnderWay, OwnedSemaphorePermit)>>>);
+struct Held(Arc<Mutex<HashMap<String, Waiting>>>);
+
+/// A prompt whose agent waits, with its process.
+struct Waiting {
+    run: RunId,
+    session: String,
+    under_way: UnderWay,
+}
 
 impl fmt::Debug for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,18 +178,17 @@ impl Elsewhere {
         cx: &ToolContext,
     ) -> Result<(Ended, bool), (Failure, Sent)> {
         let unsent = |failure| (failure, Sent::No);
-        let session = &request.session_id;
-        let (mut under_way, permit) = match kept.is_held {
-            true => self.held.0.lock().remove(session).ok_or_else(|| {
-                let text = "its process ended while a person was asked".to_owned();
-                (Failure::Lost(text), Sent::Once)
-            })?,
-            false => {
-                let permit = self.processes.clone().acquire_owned().await;
-                let permit =
-                    permit.map_err(|error| unsent(Failure::NotStarted(error.to_string())))?;
-                (self.begin(request).await.map_err(unsent)?, permit)
+        let permit = self.processes.acquire().await;
+        let _permit = permit.map_err(|error| unsent(Failure::NotStarted(error.to_string())))?;
+        let lost = |text: &str| (Failure::Lost(text.to_owned()), Sent::Once);
+        let mut under_way = match kept.is_held {
+            true => {
+                let waiting = self.held.0.lock().remove(&kept.name);
+                let waiting =
+                    waiting.ok_or_else(|| lost("its process ended while a person was asked"))?;
+                waiting.under_way
             }
+            false => self.begin(request).await.map_err(unsent)?,
         };
         let sent = match under_way.ends_with_its_process() {
             true => Sent::Once,
@@ -192,19 +201,31 @@ impl Elsewhere {
         let ended = under_way.follow(&kept.answers, &bounds, |text| cx.output(text));
         let ended = ended.await.map_err(|failure| (failure, sent))?;
         let is_held = matches!(ended, Ended::Permission { .. }) && sent == Sent::Once;
-        if is_held {
-            let held = (under_way, permit);
-            self.held.0.lock().insert(session.clone(), held);
-        } else {
+        if !is_held {
             under_way.end().await;
+            return Ok((ended, false));
         }
-        Ok((ended, is_held))
+        let waiting = Waiting {
+            run: cx.run(),
+            session: request.session_id.clone(),
+            under_way,
+        };
+        let mut held = self.held.0.lock();
+        if held.len() >= MAX_HELD {
+            return Err(lost(
+                "too many of its questions are open, so its process was ended: answer or cancel some",
+            ));
+        }
+        held.insert(kept.name.clone(), waiting);
+        Ok((ended, true))
     }
 
-    /// Cancels the prompt of a session whose process waits for an answer.
-    async fn give_up(&self, session: &str) {
-        let held = self.held.0.lock().remove(session);
-        if let Some((mut under_way, _permit)) = held {
+    /// Cancels the prompts of this run in a session whose processes wait for an answer.
+    async fn give_up(&self, run: RunId, session: &str) {
+        let is_meant =
+            |_: &String, waiting: &mut Waiting| waiting.run == run && waiting.session == session;
+        let meant: Vec<_> = self.held.0.lock().extract_if(is_meant).collect();
+        for (_, Waiting { mut under_way, .. }) in meant {
             let cancelled = CancellationToken::new();
             cancelled.cancel();
             let bounds = Bounds {
@@ -348,7 +369,7 @@ impl Tool for Prompt {
         let mut kept = match Kept::of(&cx) {
             Ok(kept) => kept,
             Err(error) => {
-                self.0.give_up(&said.session).await;
+                self.0.give_up(cx.run(), &said.session).await;
                 return Err(error);
             }
         };
@@ -429,9 +450,9 @@ impl Tool for Cancel {
         self.0.secrets()
     }
 
-    async fn call(&self, arguments: Arguments, _: ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, arguments: Arguments, cx: ToolContext) -> Result<ToolOutput, ToolError> {
         let InSession { session } = read(&arguments)?;
-        self.0.give_up(&session).await;
+        self.0.give_up(cx.run(), &session).await;
         let mut process = Process::start(&self.0.settings).await?;
         // What another agent had under way ended with its process.
         if process.knows_prompts() {

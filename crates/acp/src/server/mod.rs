@@ -239,7 +239,7 @@ impl Client {
             Request::Close(which) => self.close(&which.session_id).await,
             Request::Delete(which) => self.delete(&which.session_id).await,
             Request::Prompt(prompt, cancel) => {
-                let _under_way = UnderWay(self, &prompt.session_id);
+                let _under_way = UnderWay(self, &prompt.session_id, &cancel);
                 result(self.prompt(&prompt, &cancel).await?)
             }
         }
@@ -283,12 +283,15 @@ impl Client {
 /// The reason of a run's cancellation.
 const CANCELLED: &str = "the client cancelled the prompt";
 
-/// A prompt that is under way.
-struct UnderWay<'a>(&'a Client, &'a str);
+/// A prompt that is under way, in this session, and its token.
+struct UnderWay<'a>(&'a Client, &'a str, &'a CancellationToken);
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some(open) = self.0.sessions.lock().get_mut(self.1) {
+        // A session that was closed and opened again may have a prompt of its own.
+        if let Some(open) = self.0.sessions.lock().get_mut(self.1)
+            && open.prompt.as_ref() == Some(self.2)
+        {
             open.prompt = None;
         }
     }

@@ -1,9 +1,10 @@
 //! Prompts: turns, and answers to questions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use ghostlight_actors::{
     actor::{AnswerError, Run, SystemError},
+    session::Turn,
     vocabulary::RunId,
 };
 use serde_json::{Value, json};
@@ -17,6 +18,9 @@ use crate::{
     translation::{ASKS, Asked, answer_of, turn_of},
     wire::RpcError,
 };
+
+/// How long the beginning of a turn may take to be recorded.
+const RECORDED: Duration = Duration::from_millis(500);
 
 impl Client {
     /// Sends a turn and shows what comes of it, up to its end or a question that is not a permission. While the session's
@@ -47,8 +51,9 @@ impl Client {
             return self.until_it_ends(id, Followed::of(&run), cancel).await;
         }
         let run = loop {
-            let asking = match self.session(id).send(turn.clone()).await {
-                Ok(run) => break run,
+            let asking = match self.begun(id, turn.clone(), cancel).await {
+                Ok(Some(run)) => break run,
+                Ok(None) => return Ok(stopped(StopReason::Cancelled)),
                 Err(SystemError::Asking { run }) => self.served.system.run(run),
                 Err(error) => return Err(failed(error)),
             };
@@ -59,6 +64,28 @@ impl Client {
         self.take_over(id, &run);
         let followed = Followed::of(&run);
         self.until_it_ends(id, followed, cancel).await
+    }
+
+    /// The run of a turn, once it is recorded. `None` if the prompt was cancelled while the turn waited behind others.
+    async fn begun(
+        &self,
+        id: &str,
+        turn: Turn,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Run>, SystemError> {
+        let submitted = self.session(id).submit(turn)?;
+        let run = submitted.run().clone();
+        tokio::select! {
+            biased;
+            begun = submitted.begun() => return begun.map(Some),
+            () = cancel.cancelled() => {}
+        }
+        // A turn that waited is taken back now. One that began in this moment may not be recorded yet.
+        if !run.cancel(CANCELLED).await? {
+            tokio::time::sleep(RECORDED).await;
+            run.cancel(CANCELLED).await?;
+        }
+        Ok(None)
     }
 
     /// The run of this session in which a question was asked, by the name that the question was told under.
@@ -166,8 +193,16 @@ impl Client {
 pub(super) fn response(stop_reason: StopReason, run: &Run) -> PromptResponse {
     let meta = [("ghostlight/run".to_owned(), json!(run.id().to_string()))];
     PromptResponse {
+        meta: Some(meta.into()),
+        ..stopped(stop_reason)
+    }
+}
+
+/// The response to a prompt that became no run.
+fn stopped(stop_reason: StopReason) -> PromptResponse {
+    PromptResponse {
         stop_reason,
         usage: None,
-        meta: Some(meta.into()),
+        meta: None,
     }
 }

@@ -3,6 +3,7 @@
 
 mod client;
 mod hostile;
+mod members;
 mod permissions;
 mod sessions;
 mod wire;

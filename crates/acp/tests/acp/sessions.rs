@@ -315,3 +315,22 @@ async fn a_prompt_that_is_sent_again_after_a_load_is_shown_once() {
     assert_eq!(texts(&editor.updates(&session)), "It is true.");
     assert_eq!((desk.runs().await, editor.asked().len()), (1, 2));
 }
+
+#[tokio::test]
+async fn a_prompt_that_waits_behind_the_run_of_another_program_can_be_cancelled() {
+    let desk = Desk::by_hand().await;
+    let editor = desk.editor().await;
+    let session = editor.begin().await;
+    let other = desk.system.session("clerk", &session);
+    let other = other.send("wait").await.unwrap();
+    let prompt = editor.prompts(&session, "hello");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    editor.cancel(&session).await;
+    let ended = tokio::time::timeout(Duration::from_secs(20), prompt).await;
+    assert_eq!(ended.unwrap().unwrap().unwrap()["stopReason"], "cancelled");
+    other.cancel("enough").await.unwrap();
+    other.quiet().await.unwrap();
+    // The next prompt is served, and the cancelled one never began.
+    editor.prompt(&session, "thank you").await.unwrap();
+    assert_eq!(desk.runs().await, 2);
+}

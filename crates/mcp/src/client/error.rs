@@ -103,8 +103,8 @@ pub enum AuthorizationError {
     /// The MCP server names an authorization server that nobody here has named, which would be sent a secret.
     #[error(
         "the MCP server has the sign-in at {endpoint} (issuer {named:?}), which would be sent this program's secret, and \
-         which is neither the server's own origin nor the `issuer` below `oauth`: nothing was sent. If you trust it, name \
-         it as `issuer`"
+         which is neither at the server's own origin nor the token endpoint of the `issuer` below `oauth`: nothing was \
+         sent. If you trust it, name its issuer as `issuer`"
     )]
     Issuer {
         /// The issuer that the server names.

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    error::Error,
     fmt, io,
     pin::Pin,
     sync::Arc,
@@ -28,6 +29,9 @@ use crate::{
 /// How long a document is taken as it was read, and how long one whose keys do not fit: a key may have been changed.
 const FRESH: Duration = Duration::from_secs(5 * 60);
 const AGAIN: Duration = Duration::from_secs(10);
+/// How many identities of a host, which are not known here, are asked for within a minute: anybody can name any number.
+const MAX_UNKNOWN: u32 = 120;
+const MINUTE: Duration = Duration::from_secs(60);
 /// How many documents are kept.
 const MAX_DOCUMENTS: usize = 1_000;
 /// The longest time in which a document must come.
@@ -45,8 +49,8 @@ type Fetch = Arc<dyn Fn(String) -> Fetched + Send + Sync>;
 ///
 /// Only identities of the hosts that are [let in](Self::host) are looked at, and only their documents are fetched. A
 /// signature must cover the method, the address and the body; it holds for five minutes, and once, over restarts and for all
-/// servers over one store. A caller is the
-/// subject of its DID: its sessions are its own. Keys of Ed25519 and P-256 are verified; secp256k1 is not.
+/// servers over one store. At most 120 identities of a host that are not known yet are asked for within a minute. A caller is
+/// the subject of its DID: its sessions are its own. Keys of Ed25519 and P-256 are verified; secp256k1 is not.
 #[derive(Clone)]
 pub struct Identities {
     fetch: Fetch,
@@ -56,7 +60,10 @@ pub struct Identities {
 
 #[derive(Default)]
 struct Known {
-    documents: Mutex<HashMap<Did, (Instant, Arc<DidDocument>)>>,
+    /// The documents with the times at which they were read; `None` for one that could not be read.
+    documents: Mutex<HashMap<Did, (Instant, Option<Arc<DidDocument>>)>>,
+    /// The unknown identities of each host that were asked for since a time.
+    unknown: Mutex<HashMap<String, (Instant, u32)>>,
 }
 
 impl fmt::Debug for Identities {
@@ -81,7 +88,8 @@ impl Identities {
         }
     }
 
-    /// Lets in the identities of this host, such as `example.org`, with these scopes.
+    /// Lets in the identities of this host, such as `example.org`, with these scopes. A port other than that of HTTPS
+    /// belongs to it, as in `example.org:8443`.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>, scopes: &[Scope]) -> Self {
         self.hosts.insert(host.into(), scopes.to_vec());
@@ -118,7 +126,7 @@ impl Identities {
         };
         let digest = text(headers, &DIGEST);
         let signature = Signature::read(&input, &signature).map_err(|error| refused(&error))?;
-        let Some(scopes) = self.hosts.get(signature.claimed().host()) else {
+        let Some(scopes) = self.hosts.get(signature.claimed().authority()) else {
             return Err(refused(&"identities of this host are not let in"));
         };
         let base = base.trim_end_matches('/');
@@ -166,29 +174,64 @@ impl Identities {
 
     /// The document of an identity, read within this time.
     async fn document(&self, did: &Did, fresh: Duration) -> Result<Arc<DidDocument>, Problem> {
-        if let Some((at, document)) = self.known.documents.lock().get(did)
-            && at.elapsed() < fresh
-        {
-            return Ok(document.clone());
+        let known = self.known.documents.lock().get(did).cloned();
+        match &known {
+            Some((at, Some(document))) if at.elapsed() < fresh => return Ok(document.clone()),
+            Some((at, None)) if at.elapsed() < AGAIN => return Err(unread()),
+            Some((_, Some(_))) => {}
+            _ => self.count_unknown(did.authority())?,
         }
-        let failed = |error: &dyn fmt::Display| {
+        let read = self.read(did).await;
+        if let Err(error) = &read {
             tracing::warn!(%error, %did, "a DID document cannot be read");
-            refused(&"the DID document cannot be read; the server's log says why")
-        };
-        let fetched = tokio::time::timeout(FETCH, (self.fetch)(did.document_address())).await;
-        let fetched = fetched
-            .map_err(|error| failed(&error))?
-            .map_err(|error| failed(&error))?;
-        let document = Arc::new(DidDocument::read(&fetched, did).map_err(|error| failed(&error))?);
+        }
+        let document = read.ok();
         let mut documents = self.known.documents.lock();
-        if documents.len() >= MAX_DOCUMENTS {
-            documents.retain(|_, (at, _)| at.elapsed() < AGAIN);
+        // A forger may have had it read again: it stays as long as it would have.
+        let stays = |(at, known): &(Instant, Option<_>)| known.is_some() && at.elapsed() < FRESH;
+        if document.is_none() && documents.get(did).is_some_and(stays) {
+            return Err(unread());
+        }
+        for longest in [FRESH, AGAIN] {
+            if documents.len() >= MAX_DOCUMENTS {
+                documents.retain(|_, (at, known)| {
+                    at.elapsed() < known.as_ref().map_or(AGAIN, |_| longest)
+                });
+            }
         }
         if documents.len() < MAX_DOCUMENTS {
             documents.insert(did.clone(), (Instant::now(), document.clone()));
         }
-        Ok(document)
+        document.ok_or_else(unread)
     }
+
+    async fn read(&self, did: &Did) -> Result<Arc<DidDocument>, Box<dyn Error + Send + Sync>> {
+        let fetched = tokio::time::timeout(FETCH, (self.fetch)(did.document_address())).await??;
+        Ok(Arc::new(DidDocument::read(&fetched, did)?))
+    }
+
+    /// Counts an unknown identity of a host.
+    fn count_unknown(&self, host: &str) -> Result<(), Problem> {
+        let mut unknown = self.known.unknown.lock();
+        let (since, count) = unknown
+            .entry(host.to_owned())
+            .or_insert_with(|| (Instant::now(), 0));
+        if since.elapsed() >= MINUTE {
+            (*since, *count) = (Instant::now(), 0);
+        }
+        if *count >= MAX_UNKNOWN {
+            let detail =
+                "too many unknown identities of this host were asked for: try again in a minute";
+            let status = StatusCode::TOO_MANY_REQUESTS;
+            return Err(Problem::new(status, "too-many-at-once", detail));
+        }
+        *count += 1;
+        Ok(())
+    }
+}
+
+fn unread() -> Problem {
+    refused(&"the DID document cannot be read; the server's log says why")
 }
 
 fn refused(why: &dyn fmt::Display) -> Problem {

@@ -337,6 +337,48 @@ async fn a_caller_is_the_identity_that_signed_and_sees_what_is_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn strangers_have_few_documents_fetched_and_keep_nobody_out_who_is_known() {
+    let ada = Signer::new("did:wba:agents.example.org:user:ada");
+    let (desk, fetched) = network(&[&ada]).await;
+    let path = "/api/v1/runs";
+    let nothing = Value::Null;
+    ada.send(&desk.client, "GET", path, &nothing, "1")
+        .await
+        .is(200);
+    let mut named = Signer::new("");
+    let mut send = async |did: &str| {
+        did.clone_into(&mut named.did);
+        named
+            .send(&desk.client, "GET", path, &nothing, "1")
+            .await
+            .status
+    };
+    assert_eq!(
+        send("did:wba:agents.example.org%3A8443:user:ada").await,
+        401
+    );
+    assert_eq!(fetched.load(Ordering::Relaxed), 1, "the port was not named");
+    for _ in 0..3 {
+        assert_eq!(send("did:wba:agents.example.org:user:nobody").await, 401);
+    }
+    assert_eq!(
+        fetched.load(Ordering::Relaxed),
+        2,
+        "it is not asked for again at once"
+    );
+    for number in 0..300 {
+        send(&format!("did:wba:agents.example.org:user:{number}")).await;
+    }
+    assert_eq!(fetched.load(Ordering::Relaxed), 120);
+    assert_eq!(send("did:wba:agents.example.org:user:another").await, 429);
+    // She is let in as before, also after a forger tried.
+    assert_eq!(send(&ada.did).await, 401);
+    ada.send(&desk.client, "GET", path, &nothing, "2")
+        .await
+        .is(200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_recorded_request_is_taken_by_no_server_of_the_store_and_not_after_a_restart() {
     let ada = Signer::new("did:wba:agents.example.org:user:ada");
     let bob = Signer::new("did:wba:agents.example.org:user:bob");

@@ -110,6 +110,37 @@ async fn another_site_signs_nobody_in_with_a_key_of_its_own() {
     }
 }
 
+/// There browsers do not say who led them, and send no cookie by which a person who is signed in could be told.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_signs_nobody_in_at_another_machine_over_plain_http() {
+    let desk = Desk::start(SystemOptions::default(), |server, _| {
+        let server = server.token(TOKEN).page(FILES);
+        ["desk.example", "localhost", "[::1]"]
+            .into_iter()
+            .fold(server, |server, name| server.host(name))
+    })
+    .await;
+    for (host, site, is_kept) in [
+        ("desk.example", "", false),
+        ("desk.example:8080", "", false),
+        // As behind a proxy that speaks TLS.
+        ("desk.example", "Sec-Fetch-Site: none\r\n", true),
+        ("desk.example", "Sec-Fetch-Site: cross-site\r\n", false),
+        ("localhost:8080", "", true),
+        ("[::1]:8080", "", true),
+    ] {
+        let head = format!(
+            "GET /?token={TOKEN} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n{site}\r\n"
+        );
+        let answer = desk.client.send(head.as_bytes()).await.unwrap().is(303);
+        assert_eq!(
+            answer.headers.contains_key("set-cookie"),
+            is_kept,
+            "{host} {site}"
+        );
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_opens_nothing_for_a_page_of_another_site_nor_at_another_port() {
     let desk = looked_at().await;

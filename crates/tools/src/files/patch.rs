@@ -200,7 +200,7 @@ fn place(part: &Part, lines: &[&str], moved: isize, from: usize) -> Result<usize
         };
     }
     let stands = |at: usize| {
-        let there = lines.get(at..at + part.old.len());
+        let there = lines.get(at..).and_then(|rest| rest.get(..part.old.len()));
         there.is_some_and(|there| there.iter().zip(&part.old).all(|(a, b)| a == b))
     };
     if part.line > 0 && named >= from && stands(named) {
@@ -291,5 +291,11 @@ mod tests {
                 .unwrap_err()
                 .contains("read the file")
         );
+        let last = format!(
+            "--- a/f\n+++ b/f\n@@ -{0} +{0} @@\n b\n-c\n+C\n",
+            usize::MAX
+        );
+        let files = parse(&last).unwrap();
+        assert_eq!(apply(&files[0], "a\nb\nc\n").unwrap(), "a\nb\nC\n");
     }
 }

@@ -40,13 +40,15 @@ impl Api {
 
 /// Removes secrets from an answer: a server may repeat what it was sent, and a model never reads a credential.
 fn without_secrets(mut told: String, secrets: &[SecretString]) -> String {
-    for secret in secrets {
-        let secret = secret.expose_secret();
-        for text in [secret.to_owned(), encoded(secret)] {
-            // A shorter secret could be a word of any answer.
-            if text.len() >= 6 && told.contains(&text) {
-                told = told.replace(&text, "***");
-            }
+    let secrets = secrets.iter().map(ExposeSecret::expose_secret);
+    let written = secrets.flat_map(|secret| [secret.to_owned(), encoded(secret)]);
+    let mut written: Vec<String> = written.collect();
+    // One may be a part of another, whose rest would stay.
+    written.sort_unstable_by_key(|text| std::cmp::Reverse(text.len()));
+    for text in written {
+        // A shorter secret could be a word of any answer.
+        if text.len() >= 6 && told.contains(&text) {
+            told = told.replace(&text, "***");
         }
     }
     told
@@ -129,5 +131,17 @@ impl OperationTool {
             true => Err(ToolError::in_doubt(told)),
             false => Err(ToolError::new(told)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_that_begins_with_another_one_is_taken_out_whole() {
+        let secrets = ["hunter2", "hunter2-and-more"].map(SecretString::from);
+        let told = without_secrets("a hunter2-and-more b".to_owned(), &secrets);
+        assert_eq!(told, "a *** b");
     }
 }

@@ -17,8 +17,7 @@ use parking_lot::Mutex;
 use reqwest::Url;
 use rmcp::transport::auth::{
     AuthError, AuthorizationCallback, AuthorizationManager, AuthorizationMetadata,
-    AuthorizationMetadataResolution, AuthorizationMetadataSource, ClientCredentialsConfig,
-    OAuthClientConfig, WWWAuthenticateParams,
+    ClientCredentialsConfig, OAuthClientConfig, WWWAuthenticateParams,
 };
 use serde::Deserialize;
 use tokio::time::timeout;
@@ -255,7 +254,7 @@ impl Authorization {
             return Ok(manager);
         }
         let metadata = manager.resolve_metadata().await?.metadata;
-        if metadata.issuer != client.issuer {
+        if !client.is_of(&metadata) {
             // Tokens belong to the authorization server that issued them.
             self.tokens.change(|grant| grant.credentials = None)?;
             return Ok(manager);
@@ -273,25 +272,22 @@ impl Authorization {
     }
 
     /// Refuses an authorization server that the MCP server names and nobody here: it would be sent a secret.
-    fn check_issuer(
+    async fn check_issuer(
         &self,
         settings: &OAuthSpec,
-        resolved: &AuthorizationMetadataResolution,
+        metadata: &AuthorizationMetadata,
     ) -> Result<(), AuthorizationError> {
-        let metadata = &resolved.metadata;
         let origin = |address: &str| Url::parse(address).ok().map(|url| url.origin());
         let endpoint = origin(&metadata.token_endpoint);
         let is_at = |address: &str| endpoint.is_some() && endpoint == origin(address);
         let named = metadata.issuer.as_deref().unwrap_or_default();
         let is_trusted = match &settings.issuer {
-            // Metadata that the MCP server itself serves may name any issuer; what is found by way of the resource's
-            // metadata comes from the issuer.
             Some(issuer) => {
                 named.trim_end_matches('/') == issuer.trim_end_matches('/')
                     && (is_at(issuer)
                         || origin(issuer) == origin(&self.url)
-                        || resolved.source
-                            == AuthorizationMetadataSource::ProtectedResourceMetadata)
+                        // The MCP server chose where this metadata was read, so the issuer itself must say the same.
+                        || metadata.token_endpoint == token_endpoint(issuer).await?)
             }
             None => is_at(&self.url),
         };
@@ -310,9 +306,8 @@ impl Authorization {
         manager: &mut AuthorizationManager,
     ) -> Result<(), AuthorizationError> {
         let settings = self.settings.revealed(self.variables)?;
-        let resolved = manager.resolve_metadata().await?;
-        self.check_issuer(&settings, &resolved)?;
-        let metadata = resolved.metadata;
+        let metadata = manager.resolve_metadata().await?.metadata;
+        self.check_issuer(&settings, &metadata).await?;
         if let Some(proof) = Proof::of(&settings) {
             let granted = program::authorize(proof, &settings, &metadata, &self.url).await?;
             manager.set_metadata(metadata);
@@ -353,11 +348,10 @@ impl Authorization {
         let settings = self.settings.revealed(self.variables)?;
         let mut manager = self.fresh().await?;
         let resolved = manager.resolve_metadata_from_challenge(challenge.as_deref());
-        let resolved = resolved.await?;
+        let metadata = resolved.await?.metadata;
         if settings.client_secret.is_some() {
-            self.check_issuer(&settings, &resolved)?;
+            self.check_issuer(&settings, &metadata).await?;
         }
-        let metadata = resolved.metadata;
         manager.set_metadata(metadata.clone());
         let scopes = self
             .scopes(&settings, &manager, &metadata, challenge.as_deref())
@@ -365,7 +359,7 @@ impl Authorization {
         let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
 
         let known = self.tokens.grant()?.client;
-        let known = known.filter(|client| client.issuer == metadata.issuer);
+        let known = known.filter(|client| client.is_of(&metadata));
         let port = settings.redirect_port.unwrap_or(0);
         let callback = match &known {
             // A registration may be bound to one return address, and so to its port.
@@ -386,6 +380,7 @@ impl Authorization {
             secret,
             redirect: redirect.clone(),
             issuer: metadata.issuer.clone(),
+            token_endpoint: metadata.token_endpoint.clone(),
         };
         let client = match (settings.client_id, settings.client_metadata_url, known) {
             (Some(id), ..) => named(id, settings.client_secret),
@@ -448,6 +443,12 @@ impl Authorization {
         scopes.retain(|scope| seen.insert(scope.clone()));
         Ok(scopes)
     }
+}
+
+/// The token endpoint that an issuer names in its own metadata.
+async fn token_endpoint(issuer: &str) -> Result<String, AuthError> {
+    let manager = AuthorizationManager::new(issuer).await?;
+    Ok(manager.resolve_metadata().await?.metadata.token_endpoint)
 }
 
 fn config(client: &Client) -> OAuthClientConfig {

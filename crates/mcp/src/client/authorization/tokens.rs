@@ -10,7 +10,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use rmcp::transport::auth::{AuthError, CredentialStore, StoredCredentials};
+use rmcp::transport::auth::{AuthError, AuthorizationMetadata, CredentialStore, StoredCredentials};
 use serde::{Deserialize, Serialize};
 
 use crate::client::private_file;
@@ -35,6 +35,17 @@ pub(super) struct Client {
     pub(super) secret: Option<String>,
     pub(super) redirect: String,
     pub(super) issuer: Option<String>,
+    /// The address to which its secret, and the refresh tokens, go.
+    #[serde(default)]
+    pub(super) token_endpoint: String,
+}
+
+impl Client {
+    /// Whether it was registered with the authorization server of these metadata. An MCP server can serve metadata that
+    /// name another's issuer, but not lead to another endpoint then.
+    pub(super) fn is_of(&self, metadata: &AuthorizationMetadata) -> bool {
+        self.issuer == metadata.issuer && self.token_endpoint == metadata.token_endpoint
+    }
 }
 
 /// The file's content: the stored data of each server, by its address.
@@ -159,6 +170,7 @@ mod tests {
             secret: Some("hush".to_owned()),
             redirect: "http://127.0.0.1:1/callback".to_owned(),
             issuer: None,
+            token_endpoint: "https://a.example/token".to_owned(),
         };
         let (one, other) = (
             Tokens::new(Some(&file), "https://a.example"),
