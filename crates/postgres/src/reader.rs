@@ -383,12 +383,15 @@ impl Readers {
             let Some(of) = row.try_get::<_, Option<String>>(1)? else {
                 continue;
             };
-            if !seen.contains(&of) {
-                let odd =
-                    |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is not a run"));
-                mailboxes.push(text::read(&of).parse().map_err(odd)?);
-                seen.insert(of);
+            let of = text::read(&of);
+            if seen.contains(&of) {
+                continue;
             }
+            match of.parse() {
+                Ok(mailbox) => mailboxes.push(mailbox),
+                Err(_) => tracing::warn!("a mailbox item of {of:?}, which is not a run"),
+            }
+            seen.insert(of);
         }
         Ok((last, mailboxes))
     }
