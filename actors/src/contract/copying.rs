@@ -80,6 +80,7 @@ pub async fn copy_store(
     to: &StoreHandle,
     progress: impl FnMut(Copied),
 ) -> Result<Copied, CopyError> {
+    check_finished(from).await?;
     let inventory = from.inventory().await?;
     if !to.inventory().await?.is_empty() {
         let place = to.description();

@@ -193,6 +193,18 @@ async fn a_copy_that_was_cut_short_is_refused_by_name_wherever_it_was_cut() {
             stage.store = memory.another_process();
             let is_whole = (call, strike) == (commits, Strike::After);
             let is_empty = (call, strike) == (1, Strike::Before);
+            let cut = StoreHandle::new(stage.store.clone());
+            let again = copy_store(&cut, &StoreHandle::new(InMemoryStore::new()), |_| ()).await;
+            match again {
+                Ok(_) => assert!(
+                    is_whole || is_empty,
+                    "a copy of what is left at {call} {strike:?}"
+                ),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(told.contains("unfinished copy of memory"), "{told}");
+                }
+            }
             let team = clerk(&stage).into_team().unwrap();
             let builder = System::builder(stage.store.clone());
             let started = builder.model("default", silent()).team(team).start().await;
