@@ -113,19 +113,17 @@ pub(super) struct Step<'c> {
 }
 
 impl Step<'_> {
-    /// Starts deleting this tree, then continues all deletions that were started, as far as the
-    /// limit allows.
+    /// Starts deleting this tree.
     pub(super) fn take(&mut self, root: RunId) -> Result<(), Fault> {
         let row = reader::run(self.connection, root)?;
         if let Some(row) = row.filter(|row| row.root == root) {
             self.doom(&row)?;
             self.delete_scopes(artifact_scopes::of_tree(root))?;
         }
-        self.go_on_with_all()
+        Ok(())
     }
 
-    /// Starts deleting this session, then continues all deletions that were started, as far as the
-    /// limit allows.
+    /// Starts deleting this session.
     pub(super) fn take_session(&mut self, session: &SessionId) -> Result<(), Fault> {
         let id = JournalId::Session(session.clone());
         // The deletion of an earlier session of the same name may be unfinished.
@@ -140,8 +138,7 @@ impl Step<'_> {
         rows::delete_mailbox(self.connection, &id)?;
         self.hide(id)?;
         rows::put_checkpoint(self.connection, session, None)?;
-        self.delete_scopes(artifact_scopes::of_session(session))?;
-        self.go_on_with_all()
+        self.delete_scopes(artifact_scopes::of_session(session))
     }
 
     fn delete_scopes(&self, scopes: [String; 4]) -> Result<(), Fault> {
@@ -154,25 +151,54 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn go_on_with_all(&mut self) -> Result<(), Fault> {
-        while let Some((key, journal)) = self.next_doomed()? {
+    /// Does this as a whole. Where it meets damage, nothing of it is done, and the damage is told.
+    pub(super) fn as_one(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<(), Fault>,
+    ) -> Result<Result<(), Fault>, Fault> {
+        let (left, deleted, doomed) = (self.left, self.deleted, self.doomed.len());
+        self.connection.execute_batch("SAVEPOINT deletion")?;
+        let done = act(self);
+        match &done {
+            Ok(()) => {}
+            Err(fault) if fault.is_damage() => {
+                self.connection.execute_batch("ROLLBACK TO deletion")?;
+                (self.left, self.deleted) = (left, deleted);
+                self.doomed.truncate(doomed);
+            }
+            Err(_) => return done.map(Ok),
+        }
+        self.connection.execute_batch("RELEASE deletion")?;
+        Ok(done)
+    }
+
+    /// Continues all deletions that were started, as far as the limit allows. A damaged one stays as it is.
+    pub(super) fn go_on_with_all(&mut self) -> Result<(), Fault> {
+        let mut after = DOOMED.to_owned();
+        while let Some((key, journal)) = self.next_doomed(&after)? {
             if self.left == 0 {
                 self.deleted.more = true;
                 return Ok(());
             }
-            self.go_on(&key, journal)?;
+            if let Err(fault) = self.as_one(|step| step.go_on(&key, journal))? {
+                tracing::warn!(
+                    ?fault,
+                    "the deletion of {} cannot go on",
+                    original_key(&key)
+                );
+                after = key;
+            }
         }
         Ok(())
     }
 
-    fn next_doomed(&self) -> Result<Option<(String, i64)>, Fault> {
-        let mut select = self
-            .connection
-            .prepare_cached("SELECT key, id FROM journals WHERE key >= ?1 AND key < ?2 LIMIT 1")?;
+    fn next_doomed(&self, after: &str) -> Result<Option<(String, i64)>, Fault> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT key, id FROM journals WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT 1",
+        )?;
         let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        Ok(select
-            .query_row([DOOMED, BEHIND_DOOMED], columns)
-            .optional()?)
+        let next = select.query_row([after, BEHIND_DOOMED], columns);
+        Ok(next.optional()?)
     }
 
     /// Child runs are deleted first, because they are found through their root.
