@@ -43,6 +43,10 @@ const LOCKS: i32 = 1_735_943_795;
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// Read before a term begins: a claim that found this node dead is committed once this gets the lock, and a later one
+/// finds it alive.
+const LAST: &str = "SELECT FROM tail FOR SHARE";
+
 /// How many commits are remembered, so that a node can find its own.
 const COMMITS_KEPT: i64 = 100_000;
 
@@ -306,9 +310,7 @@ impl Registration {
             &process::this(),
         ];
         line.client.execute(begin, &parameters).await?;
-        // A claim that found this node dead is committed once this gets the lock, and a later one finds it alive.
-        let last = "SELECT FROM tail FOR SHARE";
-        line.client.query_one(last, &[]).await?;
+        line.client.query_one(LAST, &[]).await?;
         self.held.send_modify(|lease| lease.begun(until));
         // The notices that were given before this connection listened were told to nobody.
         self.news.tell_all();
@@ -331,7 +333,13 @@ impl Registration {
         let is_unbroken = row.try_get::<_, bool>(0)? && self.held.borrow().term().is_some();
         match is_unbroken {
             true => self.held.send_modify(|lease| lease.until = Some(until)),
-            false => self.held.send_modify(|lease| lease.begun(until)),
+            false => {
+                self.held.send_modify(|lease| lease.until = None);
+                let last = time::timeout(self.lease, line.client.query_one(LAST, &[]));
+                last.await
+                    .map_err(|_| Fault::Away("no answer in time".to_owned()))??;
+                self.held.send_modify(|lease| lease.begun(until));
+            }
         }
         let forget = "WITH old AS (DELETE FROM nodes WHERE lease_until < clock_timestamp() - interval '1 day') \
              DELETE FROM commits WHERE number < (SELECT commit FROM tail) - $1";
