@@ -116,8 +116,10 @@ impl Step<'_> {
     /// Starts deleting this tree.
     pub(super) fn take(&mut self, root: RunId) -> Result<(), Fault> {
         let row = reader::run(self.connection, root)?;
-        if let Some(row) = row.filter(|row| row.root == root) {
-            self.doom(&row)?;
+        if row.is_some_and(|row| row.root == root) {
+            // All at once: a run below would be read without the files of its tree.
+            let tree = self.runs_of(&root.to_string(), usize::MAX)?;
+            tree.iter().try_for_each(|row| self.doom(row))?;
             self.delete_scopes(artifact_scopes::of_tree(root))?;
         }
         Ok(())
@@ -201,18 +203,21 @@ impl Step<'_> {
         Ok(next.optional()?)
     }
 
-    /// Child runs are deleted first, because they are found through their root.
-    fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
+    /// So many runs of a tree.
+    fn runs_of(&self, root: &str, limit: usize) -> Result<Vec<RunRow>, Fault> {
         let sql = format!(
             "SELECT {} FROM runs WHERE root = ?1 LIMIT ?2",
             rows::RUN_COLUMNS
         );
         let mut select = self.connection.prepare_cached(&sql)?;
-        let mut found = select.query(params![original_key(key), sql_number(self.left as u64)])?;
-        let mut below = Vec::new();
-        while let Some(row) = found.next()? {
-            below.push(rows::read_run(row)?);
-        }
+        let found = params![root, sql_number(limit as u64)];
+        select.query_and_then(found, rows::read_run)?.collect()
+    }
+
+    /// An earlier program may have left the runs below: they are deleted first, because they are found through their
+    /// root.
+    fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
+        let below = self.runs_of(original_key(key), self.left)?;
         if below.is_empty() {
             return self.delete_entries(journal);
         }
