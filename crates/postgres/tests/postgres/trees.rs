@@ -1,8 +1,10 @@
 //! A tree is read in the order of its commits from any position on, also in tables that were made before its root's
 //! entries left the index of trees.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
-    contract::{Append, Batch, DynStore as _, Line, RunRow, StoredLine, TreeLine},
+    contract::{Append, Batch, Deletion as _, DynStore as _, Line, RunRow, StoredLine, TreeLine},
     vocabulary::{RunId, Timestamp},
 };
 use ghostlight_postgres::PostgresStore;
@@ -105,4 +107,20 @@ async fn a_tree_reads_the_same_from_every_position_also_on_two_other_nodes() {
     let seen = second.read_tree(run(1), position - 1, 9).await.unwrap();
     assert_eq!(seen.len(), 1);
     check(&second).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_are_looked_for_while_others_commit() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let mut client = server.client().await;
+    let commit = client.transaction().await.unwrap();
+    let lock = "SELECT FROM ghostlight.tail FOR UPDATE";
+    commit.query_one(lock, &[]).await.unwrap();
+    let dropped = tokio::time::timeout(Duration::from_secs(20), store.drop_blobs()).await;
+    assert_eq!(dropped.expect("it waits for the commit").unwrap(), 0);
+    commit.rollback().await.unwrap();
 }

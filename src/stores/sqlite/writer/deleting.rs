@@ -1,12 +1,14 @@
 //! Deletion of trees, sessions and blobs inside one transaction.
 
+use std::collections::HashSet;
+
 use ghostlight_actors::{
     contract::{Deleted, StoreError},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
 use super::{Stop, Writer, answer};
-use crate::stores::sqlite::{deletion, fault::Fault};
+use crate::stores::sqlite::{blobs, deletion, fault::Fault};
 
 impl Writer {
     /// Deletes at most this many rows of this tree and of earlier deletions that are unfinished.
@@ -77,10 +79,10 @@ impl Writer {
 
     pub(in crate::stores::sqlite) fn delete_blobs(
         &mut self,
-        after: deletion::Looked,
-        unused: Vec<Digest>,
+        after: blobs::Looked,
+        unused: HashSet<Digest>,
     ) -> Result<u64, Fault> {
-        let deleted = deletion::delete_blobs(&self.connection, after, unused)?;
+        let deleted = blobs::delete_blobs(&self.connection, after, unused)?;
         self.changed |= deleted > 0;
         Ok(deleted)
     }
