@@ -6,6 +6,8 @@
 //! commit's digest covers it. A commit without remaining entries is folded into the commit after
 //! it: that row then names the commits that it stands for, and says that they have no entries.
 
+use std::sync::LazyLock;
+
 use ghostlight_actors::{
     contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
     vocabulary::{JournalId, RunId, SessionId, Timestamp},
@@ -34,24 +36,29 @@ pub(super) fn is_doomed(key: &str) -> bool {
     key.starts_with(DOOMED)
 }
 
+/// Finds the roots of ended trees. The latest that may go is found first, so that those that are kept are read, and not
+/// all.
+static EXPIRED: LazyLock<String> = LazyLock::new(|| {
+    let (columns, open) = (rows::RUN_COLUMNS, rows::OPEN);
+    let ended = format!(
+        "FROM runs WHERE parent IS NULL AND NOT {open} AND run = root AND NOT EXISTS \
+             (SELECT 1 FROM runs AS below WHERE below.root = runs.run AND {open})"
+    );
+    format!(
+        "SELECT {columns} {ended} AND updated_at < ?2 AND (updated_at, run) <= \
+             (SELECT updated_at, run {ended} ORDER BY updated_at DESC, run DESC LIMIT 1 OFFSET ?1) \
+         ORDER BY updated_at, run LIMIT ?3"
+    )
+});
+
 /// See `Deletion::expired`.
 pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
-    let sql = format!(
-        "SELECT {columns} FROM (SELECT * FROM runs \
-             WHERE parent IS NULL AND NOT {open} AND run = root \
-                 AND NOT EXISTS (SELECT 1 FROM runs AS below \
-                     WHERE below.root = runs.run AND {open}) \
-             ORDER BY updated_at DESC, run DESC LIMIT -1 OFFSET ?1) \
-         WHERE updated_at < ?2 ORDER BY updated_at, run LIMIT ?3",
-        columns = rows::RUN_COLUMNS,
-        open = rows::OPEN,
-    );
     let before = expiry.ended_before.map_or(i64::MAX, |at| sql_number(at.0));
     let limit = match expiry.limit {
         0 => -1,
         limit => sql_number(limit as u64),
     };
-    let mut select = connection.prepare_cached(&sql)?;
+    let mut select = connection.prepare_cached(&EXPIRED)?;
     let mut found = select.query([sql_number(expiry.keep as u64), before, limit])?;
     let mut expired = Vec::new();
     while let Some(row) = found.next()? {
@@ -430,4 +437,34 @@ fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<
         connection.prepare_cached("DELETE FROM gone WHERE position > ?1 AND position <= ?2")?;
     forget.execute([start, row.end])?;
     Ok(Some(start))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use ghostlight_actors::contract::RunStatus;
+    use rusqlite::StatementStatus;
+
+    use super::{super::schema, *};
+
+    #[test]
+    fn a_page_of_expired_trees_is_found_without_reading_them_all() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection, 0, schema::MIGRATIONS).unwrap();
+        for number in 1..=1_000 {
+            let mut run = RunRow::new(RunId::from_random(number), "team", "agent");
+            (run.status, run.updated_at) = (RunStatus::Answered, Timestamp(number as u64));
+            rows::write_run(&connection, &run).unwrap();
+        }
+        let steps = |keep: i64| {
+            let mut select = connection.prepare(&EXPIRED).unwrap();
+            let found = select.query_map([keep, 900, 10], |row| row.get::<_, i64>("updated_at"));
+            let found: Vec<i64> = found.unwrap().map(Result::unwrap).collect();
+            assert_eq!(found, (1..=10).collect::<Vec<i64>>());
+            select.get_status(StatementStatus::VmStep)
+        };
+        for keep in [0, 10] {
+            assert!(steps(keep) < 2_000, "{} steps", steps(keep));
+        }
+    }
 }
