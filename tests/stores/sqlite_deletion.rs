@@ -8,7 +8,7 @@ use ghostlight_actors::{
     vocabulary::{RunId, SessionId, Timestamp},
 };
 
-use crate::{appending, commit, folder::Folder, lines, run};
+use crate::{appending, commit, folder::Folder, lines, run, texts};
 
 /// A store whose anchor follows every commit, so that all commits but the last can be folded.
 fn open(folder: &Folder) -> SqliteStore {
@@ -263,4 +263,66 @@ async fn a_long_life_with_deletion_does_not_let_the_file_grow() {
     );
     // Only the ten thousand deletions that are remembered still grow, by a row each.
     assert!(pages[7] <= pages[1] + 10, "pages by week: {pages:?}");
+}
+
+/// A run below an ended root.
+fn below(child: RunId, root: RunId) -> Batch {
+    let mut row = RunRow::new(child, "team", "agent");
+    (row.root, row.parent, row.status) = (root, Some(root), RunStatus::Answered);
+    Batch::of(Append::new(child, 0, 1, lines(&["made"])).row(row))
+}
+
+#[tokio::test]
+async fn a_damaged_tree_stays_and_all_else_goes_on() {
+    let child = run(2);
+    for damage in [
+        format!("UPDATE runs SET title = 'x' WHERE run = '{child}'"),
+        format!("UPDATE journals SET epoch = 9 WHERE key = '{child}'"),
+    ] {
+        let folder = Folder::new();
+        let store = open(&folder);
+        commit(&store, ended(run(1))).await.unwrap();
+        commit(&store, below(child, run(1))).await.unwrap();
+        commit(&store, ended(run(3))).await.unwrap();
+        store.close().await.unwrap();
+        drop(store);
+        let connection = rusqlite::Connection::open(folder.store()).unwrap();
+        assert_eq!(connection.execute(&damage, []).unwrap(), 1);
+        drop(connection);
+        let store = open(&folder);
+        for limit in [1, 1000] {
+            let refused = store.delete_tree(run(1), Timestamp(1), limit).await;
+            assert!(
+                matches!(refused, Err(StoreError::Damaged { .. })),
+                "{damage}: {refused:?}"
+            );
+        }
+        assert_eq!(texts(&store, 1).await.unwrap(), ["made"]);
+        delete(&store, run(3), 1).await;
+        assert_eq!(store.run(run(3)).await.unwrap(), None);
+        commit(&store, ended(run(4))).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_deletion_that_damage_stops_halfway_keeps_no_other_from_its_end() {
+    let folder = Folder::new();
+    let store = open(&folder);
+    plant(&store, 2, 9).await;
+    let step = store.delete_tree(run(1), Timestamp(1), 2).await.unwrap();
+    assert!(step.more);
+    store.close().await.unwrap();
+    drop(store);
+    let connection = rusqlite::Connection::open(folder.store()).unwrap();
+    let damage = "UPDATE entries SET hash = x'00' WHERE sequence = 1 \
+         AND journal = (SELECT id FROM journals WHERE key LIKE 'deleted:%')";
+    assert_eq!(connection.execute(damage, []).unwrap(), 1);
+    drop(connection);
+    let store = open(&folder);
+    delete(&store, run(2), 1000).await;
+    assert_eq!(count(&folder, "runs"), 0);
+    assert_eq!(count(&folder, "journals"), 1);
+    commit(&store, ended(run(4))).await.unwrap();
+    let found = store.verify().await.unwrap_err();
+    assert!(matches!(found, StoreError::Damaged { .. }), "{found}");
 }

@@ -6,12 +6,13 @@ use futures_util::future::join_all;
 use ghostlight::stores::SqliteStore;
 use ghostlight_actors::{
     actor::System,
+    contract::{DynStore, ItemBody, MailboxItem, StoreError},
     run::{Agent, RunContext, operations::AgentMessage},
-    vocabulary::Outcome,
+    vocabulary::{JournalId, Message, Outcome, Timestamp},
 };
 use serde::{Deserialize, Serialize};
 
-use crate::folder::Folder;
+use crate::{folder::Folder, run};
 
 const MANY: u64 = 10_000;
 /// How many are told at once, so that they share commits.
@@ -54,4 +55,35 @@ async fn ten_thousand_messages_in_a_file_are_received_one_by_one_in_seconds() {
     let took = begun.elapsed();
     println!("{MANY} messages in a file took {took:?}");
     assert!(took < Duration::from_secs(60), "it took {took:?}");
+}
+
+#[tokio::test]
+async fn a_damaged_item_keeps_no_other_mailbox_from_being_told() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.store()).unwrap();
+    let of = |number: u8| JournalId::Run(run(number));
+    for number in 1..=4 {
+        let item = MailboxItem::new("i", Timestamp(7), ItemBody::Steer(Message::user("note")));
+        store.post(of(number), item).await.unwrap();
+    }
+    store.close().await.unwrap();
+    drop(store);
+    let connection = rusqlite::Connection::open(folder.store()).unwrap();
+    let damage = format!(
+        "UPDATE inbox SET body = '{{\"dreamt\":1}}' WHERE run = '{}'; \
+         UPDATE inbox SET run = 'nobody' WHERE run = '{}';",
+        run(1),
+        run(2)
+    );
+    connection.execute_batch(&damage).unwrap();
+    drop(connection);
+    let store = SqliteStore::open(folder.store()).unwrap();
+    for (after, told) in [(0, vec![of(1), of(3), of(4)]), (1, vec![of(3), of(4)])] {
+        let (mark, mut mailboxes) = store.posted(after).await.unwrap();
+        mailboxes.sort();
+        assert_eq!((mark, mailboxes), (4, told));
+    }
+    assert_eq!(store.mailbox(of(3)).await.unwrap().len(), 1);
+    let damaged = store.mailbox(of(1)).await.unwrap_err();
+    assert!(matches!(damaged, StoreError::Damaged { .. }), "{damaged}");
 }

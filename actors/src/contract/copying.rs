@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use serde_json::value::to_raw_value;
 
 use super::{
-    Append, Batch, Expected, ItemBody, Line, MailboxItem, RunRow, StateWrite, StoreError,
-    StoreHandle,
+    Append, Batch, Expected, ItemBody, JournalPages, Line, MailboxItem, RunRow, StateWrite,
+    StoreError, StoreHandle, TreePages,
 };
 use crate::vocabulary::{Digest, JournalId, Message, RunId, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::vocabulary::{Digest, JournalId, Message, RunId, Timestamp};
 const MARK: (&str, &str) = ("copy", "unfinished");
 /// How many entries, values or items are moved together.
 const PAGE: usize = 1_000;
-/// About how many bytes of entries or blobs are committed together.
+/// About how many bytes of entries, values, items or blobs are committed together.
 const PAGE_BYTES: usize = 4 << 20;
 
 /// How much was copied.
@@ -80,6 +80,7 @@ pub async fn copy_store(
     to: &StoreHandle,
     progress: impl FnMut(Copied),
 ) -> Result<Copied, CopyError> {
+    check_finished(from).await?;
     let inventory = from.inventory().await?;
     if !to.inventory().await?.is_empty() {
         let place = to.description();
@@ -183,18 +184,21 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
     }
 
     async fn session(&mut self, journal: &JournalId) -> Result<(), CopyError> {
+        let mut pages = JournalPages::new(journal.clone(), 0);
         let mut next = 0;
         loop {
-            let page = self.from.read(journal.clone(), next, PAGE).await?;
+            let page = pages.next(self.from).await?;
             if page.is_empty() {
                 break;
             }
             for stored in page {
+                let size = stored.line.text.len();
                 self.append(journal.clone(), next, stored.line, (None, None));
                 next += 1;
+                self.added(size).await?;
             }
-            self.commit().await?;
         }
+        self.commit().await?;
         self.copied.sessions += u64::from(next > 0);
         Ok(())
     }
@@ -202,11 +206,12 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
     /// A run with all runs below it, in the order of their commits.
     async fn tree(&mut self, root: RunId) -> Result<(), CopyError> {
         let mut entries: HashMap<RunId, u64> = HashMap::new();
-        let mut after = 0;
+        let mut pages = TreePages::new(root, 0);
         loop {
-            let page = self.from.read_tree(root, after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = last.stored.position;
+            let page = pages.next(self.from).await?;
+            if page.is_empty() {
+                break;
+            }
             for line in page {
                 let row = match entries.contains_key(&line.run) {
                     true => None,
@@ -220,8 +225,8 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                 self.append(run, expected, line.stored.line, (Some(root), row));
                 self.added(size).await?;
             }
-            self.commit().await?;
         }
+        self.commit().await?;
         self.copied.runs += entries.len() as u64;
         Ok(())
     }
@@ -314,7 +319,9 @@ impl<P: FnMut(Copied)> Copy<'_, P> {
                     let body = ItemBody::Steer(Message::user(""));
                     MailboxItem::new(id.clone(), Timestamp::default(), body)
                 });
+                let size = serde_json::to_string(&item.body).map_or(0, |body| body.len());
                 self.batch.posts.push((mailbox.clone(), item));
+                self.added(size).await?;
             }
             self.commit().await?;
             self.batch.taken = taken;

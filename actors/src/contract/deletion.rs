@@ -16,7 +16,7 @@ pub trait Deletion: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<RunRow>, StoreError>> + Send;
 
     /// Deletes a tree whose runs have all ended: index, journals, mailboxes and working memory. From the first call on
-    /// none of its journals can be read. One call deletes at most `limit` rows; call it until nothing is left. The
+    /// none of its runs can be read. One call deletes at most `limit` entries; call it until nothing is left. The
     /// next call for any tree finishes a deletion that a crash interrupted. A tree with a run that has not ended is
     /// refused as [`StoreError::Open`].
     fn delete_tree(

@@ -193,6 +193,18 @@ async fn a_copy_that_was_cut_short_is_refused_by_name_wherever_it_was_cut() {
             stage.store = memory.another_process();
             let is_whole = (call, strike) == (commits, Strike::After);
             let is_empty = (call, strike) == (1, Strike::Before);
+            let cut = StoreHandle::new(stage.store.clone());
+            let again = copy_store(&cut, &StoreHandle::new(InMemoryStore::new()), |_| ()).await;
+            match again {
+                Ok(_) => assert!(
+                    is_whole || is_empty,
+                    "a copy of what is left at {call} {strike:?}"
+                ),
+                Err(error) => {
+                    let told = error.to_string();
+                    assert!(told.contains("unfinished copy of memory"), "{told}");
+                }
+            }
             let team = clerk(&stage).into_team().unwrap();
             let builder = System::builder(stage.store.clone());
             let started = builder.model("default", silent()).team(team).start().await;
@@ -212,6 +224,42 @@ async fn a_copy_that_was_cut_short_is_refused_by_name_wherever_it_was_cut() {
             }
         }
     }
+}
+
+/// A database refuses a commit of more bytes than fit into one message.
+#[tokio::test]
+async fn long_entries_and_items_are_copied_a_few_megabytes_at_a_time() {
+    let store = InMemoryStore::new();
+    let text = json!("x".repeat(1 << 20)).to_string();
+    let line = |at| Line {
+        at: Timestamp(at),
+        text: text.as_str().into(),
+    };
+    let session = SessionId {
+        team: "team".into(),
+        key: "s".into(),
+    };
+    let entries = Append::new(session.clone(), 0, 1, (0..40).map(line).collect());
+    let mut batch = Batch::of(entries);
+    for number in 0..40 {
+        let note = ItemBody::Steer(Message::user(&*text));
+        let item = MailboxItem::new(number.to_string(), Timestamp(1), note);
+        batch.posts.push((session.clone().into(), item));
+    }
+    store.commit(vec![batch]).await.unwrap().remove(0).unwrap();
+    store.close().await.unwrap();
+    let from = StoreHandle::new(store.another_process());
+    let to = StoreHandle::new(InMemoryStore::new());
+    let (mut entries, mut commits) = (vec![0], 0);
+    let copied = copy_store(&from, &to, |copied| {
+        entries.push(copied.entries);
+        commits += 1;
+    });
+    assert_eq!(copied.await.unwrap().entries, 40);
+    let most = entries.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(most.unwrap() <= 5, "{entries:?}");
+    assert!(commits > 20, "{commits} commits");
+    assert_eq!(read(&from).await.1, read(&to).await.1);
 }
 
 /// Runs with so many entries and children, sessions, values and items.

@@ -232,6 +232,8 @@ async fn a_deletion_that_a_crash_interrupts_is_done_by_the_next() {
             Err(error) => panic!("after call {calls}: {error}"),
         }
         assert_eq!(left(&stage.store, "s").await, (0, 0, 0, false));
+        let left = stage.store.inventory().await.unwrap();
+        assert_eq!(left.blobs, [], "after call {calls}");
         if done {
             break;
         }

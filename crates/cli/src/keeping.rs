@@ -50,8 +50,13 @@ impl Keeping {
         if !location.is_there()? {
             return Ok(None);
         }
+        let store = match location.open_to_read().await {
+            // A database without tables.
+            Err(StoreError::TooOld { found: 0, .. }) => return Ok(None),
+            opened => opened?,
+        };
         Ok(Some(Self {
-            store: location.open_to_read().await?,
+            store,
             option: option_of(arguments),
             lasting: true,
         }))

@@ -66,7 +66,7 @@ impl Location {
     pub(super) async fn open_to_read(&self) -> Result<StoreHandle, StoreError> {
         match self {
             Self::File(path) => open_file_to_read(path),
-            Self::Postgres(address) => open_database(address).await,
+            Self::Postgres(address) => open_database_to_read(address).await,
         }
     }
 
@@ -146,19 +146,28 @@ fn database_options() -> ghostlight::stores::postgres::Options {
         .migrate(migrates.as_deref() != Some("never"))
 }
 
+/// A database that is only looked at, so its tables stay as they are.
 #[cfg(feature = "full")]
-async fn database(address: &str) -> Result<ghostlight::stores::PostgresStore, StoreError> {
-    ghostlight::stores::PostgresStore::open_with(address, &database_options()).await
+async fn database_to_read(address: &str) -> Result<ghostlight::stores::PostgresStore, StoreError> {
+    let options = database_options().migrate(false);
+    ghostlight::stores::PostgresStore::open_with(address, &options).await
 }
 
 #[cfg(feature = "full")]
 async fn open_database(address: &str) -> Result<StoreHandle, StoreError> {
-    database(address).await.map(StoreHandle::new)
+    let options = database_options();
+    let opened = ghostlight::stores::PostgresStore::open_with(address, &options).await;
+    opened.map(StoreHandle::new)
+}
+
+#[cfg(feature = "full")]
+async fn open_database_to_read(address: &str) -> Result<StoreHandle, StoreError> {
+    database_to_read(address).await.map(StoreHandle::new)
 }
 
 #[cfg(feature = "full")]
 async fn verify_database(address: &str) -> Result<String, StoreError> {
-    let store = database(address).await?;
+    let store = database_to_read(address).await?;
     let found = store.verify().await?;
     Ok(format!(
         "{} journals with {} entries, all sound",
@@ -173,6 +182,11 @@ async fn open_database(address: &str) -> Result<StoreHandle, StoreError> {
         reason: "this program was built without the feature `full`, which brings PostgreSQL"
             .to_owned(),
     })
+}
+
+#[cfg(not(feature = "full"))]
+async fn open_database_to_read(address: &str) -> Result<StoreHandle, StoreError> {
+    open_database(address).await
 }
 
 #[cfg(not(feature = "full"))]
@@ -247,7 +261,11 @@ pub(super) async fn nodes(location: &Location) -> Result<Option<Vec<NodeRow>>, S
     let Location::Postgres(address) = location else {
         return Ok(None);
     };
-    let store = database(address).await?;
+    let store = match database_to_read(address).await {
+        // A database without tables.
+        Err(StoreError::TooOld { found: 0, .. }) => return Ok(Some(Vec::new())),
+        opened => opened?,
+    };
     let (nodes, unclaimed) = (store.nodes().await, store.unclaimed().await);
     // This process leaves the list.
     ghostlight_actors::contract::Store::close(&store).await?;

@@ -143,20 +143,32 @@ pub(crate) async fn delete_session(
     Ok(deleted)
 }
 
+/// That nothing refers to a blob, as SQL, with the first and last scope of values that refer to blobs.
+const UNUSED: &str = "NOT EXISTS (SELECT 1 FROM journals WHERE definition = blobs.hash AND key NOT LIKE 'deleted:%') \
+     AND encode(hash, 'hex') NOT IN (SELECT value::json ->> 'content' FROM state \
+         WHERE scope >= $1 AND scope < $2 AND value IS NOT NULL AND value::json ->> 'content' IS NOT NULL)";
+
 /// See `Deletion::drop_blobs`. Blobs are referenced by the definitions of runs and the versions of
 /// artifacts.
 pub(crate) async fn drop_blobs(readers: &Readers) -> Result<u64, Fault> {
     readers.health.check().map_err(Fault::Told)?;
     let mut client = readers.client().await?;
-    let step = client.transaction().await?;
-    step.execute("SELECT 1 FROM tail FOR UPDATE", &[]).await?;
-    let drop = "DELETE FROM blobs WHERE \
-         NOT EXISTS (SELECT 1 FROM journals WHERE definition = blobs.hash AND key NOT LIKE 'deleted:%') \
-         AND encode(hash, 'hex') NOT IN (SELECT value::json ->> 'content' FROM state \
-             WHERE scope >= $1 AND scope < $2 AND value IS NOT NULL AND value::json ->> 'content' IS NOT NULL)";
     // The upper bound is the prefix with its last character replaced by the next character.
     let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
-    let dropped = step.execute(drop, &[&from, &to]).await?;
+    // All are looked through while others commit. Then nobody commits, and those that were found are looked up again.
+    let find = format!("SELECT hash FROM blobs WHERE {UNUSED}");
+    let found = client.query(&find, &[&from, &to]).await?;
+    let found: Vec<Vec<u8>> = found
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    if found.is_empty() {
+        return Ok(0);
+    }
+    let step = client.transaction().await?;
+    step.execute("SELECT 1 FROM tail FOR UPDATE", &[]).await?;
+    let drop = format!("DELETE FROM blobs WHERE hash = ANY($3) AND {UNUSED}");
+    let dropped = step.execute(&drop, &[&from, &to, &found]).await?;
     step.commit().await?;
     Ok(dropped)
 }

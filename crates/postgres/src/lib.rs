@@ -187,8 +187,11 @@ impl PostgresStore {
             };
             let mut last = String::new();
             loop {
-                let page = "SELECT key, entries, hash FROM journals WHERE key > $1 \
-                     AND NOT (key >= 'deleted:' AND key < 'deleted;') ORDER BY key LIMIT 200";
+                let page = "SELECT j.key, j.entries, j.id, j.entries = 0 OR coalesce(e.hash = j.hash, false) \
+                     FROM journals AS j \
+                     LEFT JOIN entries AS e ON e.journal = j.id AND e.sequence = j.entries - 1 \
+                     WHERE j.key > $1 AND NOT (j.key >= 'deleted:' AND j.key < 'deleted;') \
+                     ORDER BY j.key LIMIT 200";
                 let found = self.inner.readers.rows(page, &[&last]).await?;
                 for row in &found {
                     last = row.try_get(0)?;
@@ -198,9 +201,24 @@ impl PostgresStore {
                     let entries = rows::count(row, 1)?;
                     let read = self.entries(&journal).await?;
                     // The journal may have grown since.
-                    if read < entries {
-                        let what = format!("{last} has {read} entries instead of {entries}");
-                        return Err(Fault::Damaged(what));
+                    let ends_as_said: bool = row.try_get(3)?;
+                    if read < entries || !ends_as_said {
+                        let id: i64 = row.try_get(2)?;
+                        let is_there = "SELECT FROM journals WHERE key = $1 AND id = $2";
+                        if self
+                            .inner
+                            .readers
+                            .rows(is_there, &[&last, &id])
+                            .await?
+                            .is_empty()
+                        {
+                            // Its deletion began.
+                            continue;
+                        }
+                        return Err(Fault::Damaged(match ends_as_said {
+                            true => format!("{last} has {read} entries instead of {entries}"),
+                            false => format!("{last} ends with another entry than its row says"),
+                        }));
                     }
                     verified.journals += 1;
                     verified.entries += read;

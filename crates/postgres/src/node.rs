@@ -8,13 +8,17 @@
 //!
 //! A frozen process may have been told of an append, and act on it after another process has taken its
 //! place. So the time for which the lease surely held is a *term*, by this process's own clock: it
-//! begins when the lease is made, and ends when the lease is not renewed in time or its connection ends.
+//! begins when the lease is made, and ends when the lease is not renewed in time or its connection ends. The time in which
+//! its machine was asleep counts too, which only the wall clock tells.
 //!
 //! This process hears later than the database that its connection ended, and an effect begins a moment after its run looked
 //! at the term. So a journal keeps until when its former owner may still begin effects (`settles_at`), which is one lease
 //! after that owner's lease, unless it left or is seen to have ended: no run asks before what became of an effect.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use ghostlight_actors::contract::News;
 use parking_lot::Mutex;
@@ -38,6 +42,10 @@ const LOCKS: i32 = 1_735_943_795;
 /// The pauses between two attempts to connect again.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Read before a term begins: a claim that found this node dead is committed once this gets the lock, and a later one
+/// finds it alive.
+const LAST: &str = "SELECT FROM tail FOR SHARE";
 
 /// How many commits are remembered, so that a node can find its own.
 const COMMITS_KEPT: i64 = 100_000;
@@ -69,22 +77,40 @@ struct Told {
 struct Lease {
     term: u64,
     /// Until when it surely holds; `None` without a connection.
-    until: Option<Instant>,
+    until: Option<End>,
 }
 
 impl Lease {
     fn term(&self) -> Option<u64> {
         self.until
-            .is_some_and(|until| Instant::now() < until)
+            .is_some_and(|until| !until.has_come())
             .then_some(self.term)
     }
 
-    /// Goes on with the current term if it has not ended, and otherwise with the next one.
-    fn renewed(&mut self, until: Instant) {
-        if self.term().is_none() {
-            self.term += 1;
-        }
+    /// Begins the next term.
+    fn begun(&mut self, until: End) {
+        self.term += 1;
         self.until = Some(until);
+    }
+}
+
+/// A time by both clocks: the monotonic one stands still while the machine is asleep, and the other one may be set back.
+#[derive(Clone, Copy, Debug)]
+struct End {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl End {
+    fn after(time: Duration) -> Self {
+        Self {
+            monotonic: Instant::now() + time,
+            wall: SystemTime::now() + time,
+        }
+    }
+
+    fn has_come(self) -> bool {
+        self.monotonic <= Instant::now() || self.wall <= SystemTime::now()
     }
 }
 
@@ -274,7 +300,7 @@ impl Registration {
              ON CONFLICT (id) DO UPDATE SET number = excluded.number, lease_until = excluded.lease_until, \
              renewed_at = excluded.renewed_at";
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
-        let until = Instant::now() + self.lease;
+        let until = End::after(self.lease);
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 6] = [
             &self.id,
             &number,
@@ -284,29 +310,37 @@ impl Registration {
             &process::this(),
         ];
         line.client.execute(begin, &parameters).await?;
-        // A claim that found this node dead is committed once this gets the lock, and a later one finds it alive.
-        let last = "SELECT FROM tail FOR SHARE";
-        line.client.query_one(last, &[]).await?;
-        self.held.send_modify(|lease| lease.renewed(until));
+        line.client.query_one(LAST, &[]).await?;
+        self.held.send_modify(|lease| lease.begun(until));
         // The notices that were given before this connection listened were told to nobody.
         self.news.tell_all();
         Ok(line)
     }
 
     async fn renew(&self, line: &Line) -> Result<(), Fault> {
-        let renew = "UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond', \
-             carries = $3, address = $4, renewed_at = clock_timestamp() WHERE id = $1";
+        let renew = "WITH before AS (SELECT lease_until > clock_timestamp() AS held FROM nodes WHERE id = $1 FOR UPDATE) \
+             UPDATE nodes SET lease_until = clock_timestamp() + $2 * interval '1 millisecond', \
+             carries = $3, address = $4, renewed_at = clock_timestamp() FROM before WHERE id = $1 RETURNING held";
         let (lease, told) = (self.lease.as_millis() as f64, self.told.lock().clone());
         let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&self.id, &lease, &told.carries, &told.address];
-        let until = Instant::now() + self.lease;
-        let renewed = line.client.execute(renew, &parameters);
+        let until = End::after(self.lease);
+        let renewed = line.client.query_opt(renew, &parameters);
         let in_time = time::timeout(self.lease / 3, renewed).await;
-        let rows = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;
-        if rows == 0 {
-            return Err(Fault::Away("its row is gone".to_owned()));
+        let row = in_time.map_err(|_| Fault::Away("no answer in time".to_owned()))??;
+        let row = row.ok_or_else(|| Fault::Away("its row is gone".to_owned()))?;
+        // Between two terms others might claim what is this node's, so the database is asked too.
+        let is_unbroken = row.try_get::<_, bool>(0)? && self.held.borrow().term().is_some();
+        match is_unbroken {
+            true => self.held.send_modify(|lease| lease.until = Some(until)),
+            false => {
+                self.held.send_modify(|lease| lease.until = None);
+                let last = time::timeout(self.lease, line.client.query_one(LAST, &[]));
+                last.await
+                    .map_err(|_| Fault::Away("no answer in time".to_owned()))??;
+                self.held.send_modify(|lease| lease.begun(until));
+            }
         }
-        self.held.send_modify(|lease| lease.renewed(until));
         let forget = "WITH old AS (DELETE FROM nodes WHERE lease_until < clock_timestamp() - interval '1 day') \
              DELETE FROM commits WHERE number < (SELECT commit FROM tail) - $1";
         line.client.execute(forget, &[&COMMITS_KEPT]).await?;
@@ -322,5 +356,34 @@ impl Registration {
             // The lock ends with the connection, and the lease expires.
             tracing::debug!(node = %self.id, "the node's row was not removed");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_ends_by_whichever_clock_says_so_first() {
+        let (ahead, past) = (Duration::from_secs(60), Duration::from_secs(1));
+        let mut lease = Lease {
+            term: 0,
+            until: None,
+        };
+        assert_eq!(lease.term(), None);
+        lease.begun(End::after(ahead));
+        assert_eq!(lease.term(), Some(1));
+        // The machine was asleep, and its monotonic clock stood still.
+        let mut slept = End::after(ahead);
+        slept.wall = SystemTime::now() - past;
+        // Or its wall clock was set back.
+        let mut set_back = End::after(ahead);
+        set_back.monotonic = Instant::now();
+        for over in [slept, set_back] {
+            lease.until = Some(over);
+            assert_eq!(lease.term(), None);
+        }
+        lease.begun(End::after(ahead));
+        assert_eq!(lease.term(), Some(2));
     }
 }

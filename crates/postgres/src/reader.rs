@@ -383,12 +383,15 @@ impl Readers {
             let Some(of) = row.try_get::<_, Option<String>>(1)? else {
                 continue;
             };
-            if !seen.contains(&of) {
-                let odd =
-                    |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is not a run"));
-                mailboxes.push(text::read(&of).parse().map_err(odd)?);
-                seen.insert(of);
+            let of = text::read(&of);
+            if seen.contains(&of) {
+                continue;
             }
+            match of.parse() {
+                Ok(mailbox) => mailboxes.push(mailbox),
+                Err(_) => tracing::warn!("a mailbox item of {of:?}, which is not a run"),
+            }
+            seen.insert(of);
         }
         Ok((last, mailboxes))
     }
@@ -436,13 +439,15 @@ impl Readers {
     /// See `Deletion::expired`.
     pub(crate) async fn expired(&self, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
         let (columns, open) = (rows::RUN_COLUMNS, rows::OPEN);
+        let ended = format!(
+            "FROM runs WHERE parent IS NULL AND NOT ({open}) AND run = root AND NOT EXISTS \
+                 (SELECT 1 FROM runs AS below WHERE below.root = runs.run AND below.{open})"
+        );
+        // The latest that may go is found first, so that those that are kept are read, and not all.
         let select = format!(
-            "SELECT {columns} FROM (SELECT * FROM runs \
-                 WHERE parent IS NULL AND NOT ({open}) AND run = root \
-                     AND NOT EXISTS (SELECT 1 FROM runs AS below \
-                         WHERE below.root = runs.run AND below.{open}) \
-                 ORDER BY updated_at DESC, run DESC OFFSET $1) AS ended \
-             WHERE updated_at < $2 ORDER BY updated_at, run LIMIT $3"
+            "SELECT {columns} {ended} AND updated_at < $2 AND (updated_at, run) <= \
+                 (SELECT updated_at, run {ended} ORDER BY updated_at DESC, run DESC OFFSET $1 LIMIT 1) \
+             ORDER BY updated_at, run LIMIT $3"
         );
         let before = expiry.ended_before.map_or(i64::MAX, |at| number(at.0));
         let limit = match expiry.limit {

@@ -150,7 +150,7 @@ impl Found {
             group.heads.insert(text::read(row.try_get(0)?), head);
         }
         for row in self.state {
-            let place = (row.try_get(0)?, row.try_get(1)?);
+            let place = (text::read(row.try_get(0)?), text::read(row.try_get(1)?));
             group
                 .slots
                 .insert(place, (row.try_get(2)?, count(&row, 3)?));

@@ -6,9 +6,11 @@
 //! commit's digest covers it. A commit without remaining entries is folded into the commit after
 //! it: that row then names the commits that it stands for, and says that they have no entries.
 
+use std::sync::LazyLock;
+
 use ghostlight_actors::{
-    contract::{DELETIONS_KNOWN, Deleted, Expiry, Line, RunRow, artifact_scopes},
-    vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
+    contract::{DELETIONS_KNOWN, Deleted, Expiry, RunRow, artifact_scopes},
+    vocabulary::{JournalId, RunId, SessionId, Timestamp},
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -16,7 +18,7 @@ use super::{
     chain::{Check, Hash},
     fault::Fault,
     reader,
-    rows::{self, JournalRow, StateRow},
+    rows::{self, JournalRow},
 };
 
 /// The prefix of the key of a journal to be deleted.
@@ -34,24 +36,29 @@ pub(super) fn is_doomed(key: &str) -> bool {
     key.starts_with(DOOMED)
 }
 
+/// Finds the roots of ended trees. The latest that may go is found first, so that those that are kept are read, and not
+/// all.
+static EXPIRED: LazyLock<String> = LazyLock::new(|| {
+    let (columns, open) = (rows::RUN_COLUMNS, rows::OPEN);
+    let ended = format!(
+        "FROM runs WHERE parent IS NULL AND NOT {open} AND run = root AND NOT EXISTS \
+             (SELECT 1 FROM runs AS below WHERE below.root = runs.run AND {open})"
+    );
+    format!(
+        "SELECT {columns} {ended} AND updated_at < ?2 AND (updated_at, run) <= \
+             (SELECT updated_at, run {ended} ORDER BY updated_at DESC, run DESC LIMIT 1 OFFSET ?1) \
+         ORDER BY updated_at, run LIMIT ?3"
+    )
+});
+
 /// See `Deletion::expired`.
 pub(super) fn expired(connection: &Connection, expiry: &Expiry) -> Result<Vec<RunRow>, Fault> {
-    let sql = format!(
-        "SELECT {columns} FROM (SELECT * FROM runs \
-             WHERE parent IS NULL AND NOT {open} AND run = root \
-                 AND NOT EXISTS (SELECT 1 FROM runs AS below \
-                     WHERE below.root = runs.run AND {open}) \
-             ORDER BY updated_at DESC, run DESC LIMIT -1 OFFSET ?1) \
-         WHERE updated_at < ?2 ORDER BY updated_at, run LIMIT ?3",
-        columns = rows::RUN_COLUMNS,
-        open = rows::OPEN,
-    );
     let before = expiry.ended_before.map_or(i64::MAX, |at| sql_number(at.0));
     let limit = match expiry.limit {
         0 => -1,
         limit => sql_number(limit as u64),
     };
-    let mut select = connection.prepare_cached(&sql)?;
+    let mut select = connection.prepare_cached(&EXPIRED)?;
     let mut found = select.query([sql_number(expiry.keep as u64), before, limit])?;
     let mut expired = Vec::new();
     while let Some(row) = found.next()? {
@@ -113,19 +120,19 @@ pub(super) struct Step<'c> {
 }
 
 impl Step<'_> {
-    /// Starts deleting this tree, then continues all deletions that were started, as far as the
-    /// limit allows.
+    /// Starts deleting this tree.
     pub(super) fn take(&mut self, root: RunId) -> Result<(), Fault> {
         let row = reader::run(self.connection, root)?;
-        if let Some(row) = row.filter(|row| row.root == root) {
-            self.doom(&row)?;
+        if row.is_some_and(|row| row.root == root) {
+            // All at once: a run below would be read without the files of its tree.
+            let tree = self.runs_of(&root.to_string(), usize::MAX)?;
+            tree.iter().try_for_each(|row| self.doom(row))?;
             self.delete_scopes(artifact_scopes::of_tree(root))?;
         }
-        self.go_on_with_all()
+        Ok(())
     }
 
-    /// Starts deleting this session, then continues all deletions that were started, as far as the
-    /// limit allows.
+    /// Starts deleting this session.
     pub(super) fn take_session(&mut self, session: &SessionId) -> Result<(), Fault> {
         let id = JournalId::Session(session.clone());
         // The deletion of an earlier session of the same name may be unfinished.
@@ -140,8 +147,7 @@ impl Step<'_> {
         rows::delete_mailbox(self.connection, &id)?;
         self.hide(id)?;
         rows::put_checkpoint(self.connection, session, None)?;
-        self.delete_scopes(artifact_scopes::of_session(session))?;
-        self.go_on_with_all()
+        self.delete_scopes(artifact_scopes::of_session(session))
     }
 
     fn delete_scopes(&self, scopes: [String; 4]) -> Result<(), Fault> {
@@ -154,39 +160,71 @@ impl Step<'_> {
         Ok(())
     }
 
-    fn go_on_with_all(&mut self) -> Result<(), Fault> {
-        while let Some((key, journal)) = self.next_doomed()? {
+    /// Does this as a whole. Where it meets damage, nothing of it is done, and the damage is told.
+    pub(super) fn as_one(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<(), Fault>,
+    ) -> Result<Result<(), Fault>, Fault> {
+        let (left, deleted, doomed) = (self.left, self.deleted, self.doomed.len());
+        self.connection.execute_batch("SAVEPOINT deletion")?;
+        let done = act(self);
+        match &done {
+            Ok(()) => {}
+            Err(fault) if fault.is_damage() => {
+                self.connection.execute_batch("ROLLBACK TO deletion")?;
+                (self.left, self.deleted) = (left, deleted);
+                self.doomed.truncate(doomed);
+            }
+            Err(_) => return done.map(Ok),
+        }
+        self.connection.execute_batch("RELEASE deletion")?;
+        Ok(done)
+    }
+
+    /// Continues all deletions that were started, as far as the limit allows. A damaged one stays as it is.
+    pub(super) fn go_on_with_all(&mut self) -> Result<(), Fault> {
+        let mut after = DOOMED.to_owned();
+        while let Some((key, journal)) = self.next_doomed(&after)? {
             if self.left == 0 {
                 self.deleted.more = true;
                 return Ok(());
             }
-            self.go_on(&key, journal)?;
+            if let Err(fault) = self.as_one(|step| step.go_on(&key, journal))? {
+                tracing::warn!(
+                    ?fault,
+                    "the deletion of {} cannot go on",
+                    original_key(&key)
+                );
+                after = key;
+            }
         }
         Ok(())
     }
 
-    fn next_doomed(&self) -> Result<Option<(String, i64)>, Fault> {
-        let mut select = self
-            .connection
-            .prepare_cached("SELECT key, id FROM journals WHERE key >= ?1 AND key < ?2 LIMIT 1")?;
+    fn next_doomed(&self, after: &str) -> Result<Option<(String, i64)>, Fault> {
+        let mut select = self.connection.prepare_cached(
+            "SELECT key, id FROM journals WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT 1",
+        )?;
         let columns = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
-        Ok(select
-            .query_row([DOOMED, BEHIND_DOOMED], columns)
-            .optional()?)
+        let next = select.query_row([after, BEHIND_DOOMED], columns);
+        Ok(next.optional()?)
     }
 
-    /// Child runs are deleted first, because they are found through their root.
-    fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
+    /// So many runs of a tree.
+    fn runs_of(&self, root: &str, limit: usize) -> Result<Vec<RunRow>, Fault> {
         let sql = format!(
             "SELECT {} FROM runs WHERE root = ?1 LIMIT ?2",
             rows::RUN_COLUMNS
         );
         let mut select = self.connection.prepare_cached(&sql)?;
-        let mut found = select.query(params![original_key(key), sql_number(self.left as u64)])?;
-        let mut below = Vec::new();
-        while let Some(row) = found.next()? {
-            below.push(rows::read_run(row)?);
-        }
+        let found = params![root, sql_number(limit as u64)];
+        select.query_and_then(found, rows::read_run)?.collect()
+    }
+
+    /// An earlier program may have left the runs below: they are deleted first, because they are found through their
+    /// root.
+    fn go_on(&mut self, key: &str, journal: i64) -> Result<(), Fault> {
+        let below = self.runs_of(original_key(key), self.left)?;
         if below.is_empty() {
             return self.delete_entries(journal);
         }
@@ -401,164 +439,32 @@ fn fold(connection: &Connection, position: i64, anchored: u64) -> Result<Option<
     Ok(Some(start))
 }
 
-/// How much of a store was searched for references to blobs.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Looked {
-    /// The position of its last entry.
-    position: i64,
-    /// The id and the digest of its last row of state. As long as that row exists, later rows have
-    /// greater ids; once it is deleted, its id may be used again.
-    state: Option<(i64, Hash)>,
-}
-
-impl Looked {
-    /// The id after which rows of state are new since the search; 0 when that is unknown.
-    fn last_state(&self, connection: &Connection) -> Result<i64, Fault> {
-        let Some((id, digest)) = &self.state else {
-            return Ok(0);
-        };
-        let there = "SELECT EXISTS (SELECT 1 FROM state WHERE id = ?1 AND digest = ?2)";
-        let is_there: bool = connection.query_row(there, params![id, digest], |row| row.get(0))?;
-        Ok(if is_there { *id } else { 0 })
-    }
-}
-
-/// Blobs to which neither an entry nor a version of an artifact refers, and how much was searched.
-pub(super) fn unused_blobs(connection: &Connection) -> Result<(Looked, Vec<Digest>), Fault> {
-    let position = "SELECT coalesce(max(position), 0) FROM entries";
-    let state = "SELECT id, digest FROM state ORDER BY id DESC LIMIT 1";
-    let row = connection.query_row(state, [], |row| Ok((row.get(0)?, row.get(1)?)));
-    let looked = Looked {
-        position: connection.query_row(position, [], |row| row.get(0))?,
-        state: row.optional()?,
-    };
-    let mut select = connection.prepare("SELECT hash FROM blobs")?;
-    let all = select.query_map([], |row| Ok(Digest(row.get(0)?)))?;
-    let mut unused: Vec<Digest> = all.collect::<Result<_, _>>()?;
-    // The latest roots first, since most blobs are theirs. An agent that a run made has a
-    // definition of its own.
-    keep_unused(connection, "root = id ORDER BY id DESC", &mut unused)?;
-    keep_unused(connection, "root <> id", &mut unused)?;
-    keep_unreferred(connection, 0, &mut unused)?;
-    Ok((looked, unused))
-}
-
-/// Deletes those of these blobs to which nothing new refers. Returns how many.
-pub(super) fn delete_blobs(
-    connection: &Connection,
-    looked: Looked,
-    mut unused: Vec<Digest>,
-) -> Result<u64, Fault> {
-    let mut begun = connection.prepare(
-        "SELECT body FROM entries WHERE position > ?1 AND sequence = 0 AND root IS NOT NULL",
-    )?;
-    let mut found = begun.query([looked.position])?;
-    while let Some(row) = found.next()? {
-        forget_used(rows::needed(row, 0)?, &mut unused);
-    }
-    keep_unreferred(connection, looked.last_state(connection)?, &mut unused)?;
-    let mut delete = connection.prepare_cached("DELETE FROM blobs WHERE hash = ?1")?;
-    for digest in &unused {
-        delete.execute([digest.0])?;
-    }
-    Ok(unused.len() as u64)
-}
-
-/// Removes the blobs to which the first entries of these journals refer.
-fn keep_unused(
-    connection: &Connection,
-    journals: &str,
-    unused: &mut Vec<Digest>,
-) -> Result<(), Fault> {
-    let mut roots = connection.prepare(&format!("SELECT id FROM journals WHERE {journals}"))?;
-    let mut first =
-        connection.prepare("SELECT body FROM entries WHERE journal = ?1 AND sequence = 0")?;
-    let mut roots = roots.query([])?;
-    while let Some(root) = roots.next()?.filter(|_| !unused.is_empty()) {
-        let mut entry = first.query([root.get::<_, i64>(0)?])?;
-        if let Some(row) = entry.next()? {
-            forget_used(rows::needed(row, 0)?, unused);
-        }
-    }
-    Ok(())
-}
-
-/// Removes the blobs to which versions of artifacts refer, in rows after this one. Such a row is
-/// written once, so rows that were searched before need no second search.
-fn keep_unreferred(
-    connection: &Connection,
-    after: i64,
-    unused: &mut Vec<Digest>,
-) -> Result<(), Fault> {
-    // The range ends at the prefix with its last character replaced by the next one.
-    let (from, to) = (artifact_scopes::REFERRING, "artifact-versions;");
-    let mut select = connection.prepare(
-        "SELECT scope, key, value, version, digest FROM state \
-         WHERE scope >= ?1 AND scope < ?2 AND id > ?3",
-    )?;
-    let mut rows = select.query(params![from, to, after])?;
-    while let Some(row) = rows.next()?.filter(|_| !unused.is_empty()) {
-        let Some(found) = StateRow::from_row(row)?.visible()?.present() else {
-            continue;
-        };
-        match artifact_scopes::referred(&found.value) {
-            Ok(used) => unused.retain(|digest| *digest != used),
-            // A version of a later format may refer to any of them.
-            Err(_) => unused.clear(),
-        }
-    }
-    Ok(())
-}
-
-fn forget_used(body: &str, unused: &mut Vec<Digest>) {
-    let (at, text) = (Timestamp::default(), body.into());
-    match (Line { at, text }).blob() {
-        Ok(used) => unused.retain(|digest| used != Some(*digest)),
-        // An entry of a later format may refer to any of them.
-        Err(_) => unused.clear(),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use serde_json::json;
+    use ghostlight_actors::contract::RunStatus;
+    use rusqlite::StatementStatus;
 
-    use super::*;
-    use crate::stores::sqlite::schema::MIGRATIONS;
-
-    fn save(connection: &Connection, scope: &str, content: Digest) {
-        let (scope, key) = (
-            artifact_scopes::versions(scope),
-            artifact_scopes::key("n", 1),
-        );
-        let value = json!({ "content": content }).to_string();
-        rows::write_state(connection, &scope, &key, Some(&value), 1).unwrap();
-    }
+    use super::{super::schema, *};
 
     #[test]
-    fn a_blob_stays_whose_version_took_the_id_of_one_that_went_meanwhile() {
-        let connection = Connection::open_in_memory().unwrap();
-        for step in MIGRATIONS {
-            connection.execute_batch(step).unwrap();
+    fn a_page_of_expired_trees_is_found_without_reading_them_all() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&mut connection, 0, schema::MIGRATIONS).unwrap();
+        for number in 1..=1_000 {
+            let mut run = RunRow::new(RunId::from_random(number), "team", "agent");
+            (run.status, run.updated_at) = (RunStatus::Answered, Timestamp(number as u64));
+            rows::write_run(&connection, &run).unwrap();
         }
-        let kept = Digest::of(b"kept");
-        let insert = "INSERT INTO blobs(hash, bytes) VALUES (?1, ?2)";
-        connection
-            .execute(insert, params![kept.0, b"kept".as_slice()])
-            .unwrap();
-        save(&connection, "run:1", Digest::of(b"other"));
-        let (looked, unused) = unused_blobs(&connection).unwrap();
-        assert_eq!(unused, [kept]);
-        connection.execute("DELETE FROM state", []).unwrap();
-        save(&connection, "session:t/s", kept);
-        assert_eq!(delete_blobs(&connection, looked, unused).unwrap(), 0);
-
-        // An unused blob is deleted, and unchanged rows are not searched twice.
-        connection.execute("DELETE FROM state", []).unwrap();
-        save(&connection, "session:t/s", Digest::of(b"other"));
-        let (looked, unused) = unused_blobs(&connection).unwrap();
-        assert_eq!(looked.last_state(&connection).unwrap(), 1);
-        assert_eq!(delete_blobs(&connection, looked, unused).unwrap(), 1);
+        let steps = |keep: i64| {
+            let mut select = connection.prepare(&EXPIRED).unwrap();
+            let found = select.query_map([keep, 900, 10], |row| row.get::<_, i64>("updated_at"));
+            let found: Vec<i64> = found.unwrap().map(Result::unwrap).collect();
+            assert_eq!(found, (1..=10).collect::<Vec<i64>>());
+            select.get_status(StatementStatus::VmStep)
+        };
+        for keep in [0, 10] {
+            assert!(steps(keep) < 2_000, "{} steps", steps(keep));
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 mod absence;
 mod anchor;
+mod blobs;
 mod chain;
 mod committer;
 mod connection;
@@ -505,7 +506,7 @@ impl Deletion for SqliteStore {
 
     async fn drop_blobs(&self) -> Result<u64, StoreError> {
         // The runs are searched outside the transaction; only what is new is searched inside.
-        let (after, unused) = self.read(deletion::unused_blobs).await?;
+        let (after, unused) = self.read(blobs::unused_blobs).await?;
         if unused.is_empty() {
             return Ok(0);
         }

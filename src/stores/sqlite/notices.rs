@@ -80,6 +80,8 @@ impl Watching {
             if self.is_stopped(Some(&PAUSE))? {
                 break;
             }
+            // A commit is written to the log a moment before others can read it.
+            self.news.tell(Notice::Posted);
         }
         Ok(())
     }
@@ -136,7 +138,13 @@ mod tests {
             let news = notices.next();
             fs::write(&log, [round]).unwrap();
             assert!(is_told(news).await);
+            assert!(
+                is_told(notices.next()).await,
+                "it is not told again once it can be read"
+            );
         }
+        // A write may have been noticed in two parts.
+        tokio::time::sleep(Duration::from_millis(200)).await;
         let mut news = notices.next();
         fs::write(&other, "x").unwrap();
         fs::write(&store, "x").unwrap();

@@ -506,24 +506,37 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<JournalId>), 
         _ => "inbox",
     };
     let mut select = connection.prepare_cached(&format!(
-        "SELECT run, id, at, body, digest FROM {mailbox} \
+        "SELECT run, id, at, body, digest, mark FROM {mailbox} \
          WHERE mark > ?1 AND mark <= ?2 AND body IS NOT NULL"
     ))?;
     let mut rows = select.query([after.cast_signed(), last.cast_signed()])?;
     let mut mailboxes = Vec::new();
     let mut seen = HashSet::new();
     while let Some(row) = rows.next()? {
-        if rows::read_item(row)?.is_some() {
-            let of = rows::needed(row, 0)?;
-            if !seen.contains(of) {
-                let odd =
-                    |_| Fault::Damaged(format!("a mailbox item of {of:?}, which is not a run"));
-                mailboxes.push(of.parse().map_err(odd)?);
-                seen.insert(of.to_owned());
+        let of = match rows::check_item(row).and_then(|()| rows::needed(row, 0)) {
+            Ok(of) => of.to_owned(),
+            // Whoever reads that mailbox is told. The address may be damaged in the index alone.
+            Err(fault) => {
+                tracing::warn!(?fault, "a mailbox item is damaged");
+                address(connection, row.get(5)?)?
+            }
+        };
+        if seen.insert(of.clone()) {
+            match of.parse() {
+                Ok(mailbox) => mailboxes.push(mailbox),
+                Err(_) => tracing::warn!("a mailbox item of {of:?}, which is not a run"),
             }
         }
     }
     Ok((last, mailboxes))
+}
+
+/// The address of the item with this mark, as its row has it.
+fn address(connection: &Connection, mark: i64) -> Result<String, Fault> {
+    let mut select =
+        connection.prepare_cached("SELECT run FROM inbox NOT INDEXED WHERE mark = ?1")?;
+    let of = |row: &Row<'_>| Ok(String::from_utf8_lossy(row.get_ref(0)?.as_bytes()?).into_owned());
+    Ok(select.query_row([mark], of)?)
 }
 
 /// See `State::checkpoint`.

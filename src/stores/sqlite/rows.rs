@@ -404,18 +404,24 @@ pub(super) fn delete_mailbox(connection: &Connection, mailbox: &JournalId) -> Re
     Ok(())
 }
 
-/// A mailbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
-pub(super) fn read_item(row: &Row<'_>) -> Result<Option<MailboxItem>, Fault> {
+/// Compares the check of a mailbox item from the columns `run, id, at, body, digest`.
+pub(super) fn check_item(row: &Row<'_>) -> Result<(), Fault> {
     let (run, id, at, body) = (needed(row, 0)?, needed(row, 1)?, row.get(2)?, text(row, 3)?);
     let name = || format!("mailbox item {id} of run {run}");
-    verify(mailbox_check(run, id, at, body), hash(row, 4)?, name)?;
-    let Some(body) = body else {
+    verify(mailbox_check(run, id, at, body), hash(row, 4)?, name)
+}
+
+/// A mailbox item from the columns `run, id, at, body, digest`; `None` when it was taken.
+pub(super) fn read_item(row: &Row<'_>) -> Result<Option<MailboxItem>, Fault> {
+    check_item(row)?;
+    let (run, id, at) = (needed(row, 0)?, needed(row, 1)?, row.get::<_, i64>(2)?);
+    let Some(body) = text(row, 3)? else {
         return Ok(None);
     };
     // The check holds, so JSON that has an unknown form was written by a later version of the
     // program.
     let body = serde_json::from_str(body).map_err(|error| {
-        let reason = format!("{} cannot be read: {error}", name());
+        let reason = format!("mailbox item {id} of run {run} cannot be read: {error}");
         match error.is_data() {
             true => Fault::Newer(reason),
             false => Fault::Damaged(reason),

@@ -22,13 +22,12 @@ impl Sessions {
     /// [`StoreError::Open`] where a run of the session is parked, and [`StoreError::Owned`] where
     /// another process holds the session; [`SystemError::Foreign`]; what else the store fails with.
     pub async fn delete(&self, session: &SessionId) -> Result<Pruned, SystemError> {
-        match self.journal(session, Use::Act).await {
-            Ok(journal) => journal.check_rest(session)?,
+        let unknown = match self.journal(session, Use::Act).await {
+            Ok(journal) => journal.check_rest(session).map(|()| None)?,
             // A crash may have left a deletion unfinished.
-            Err(SystemError::UnknownSession { .. }) if !self.runs_of(session).await?.is_empty() => {
-            }
+            Err(error @ SystemError::UnknownSession { .. }) => Some(error),
             Err(error) => return Err(error),
-        }
+        };
         let _held = self.end_agent(session).await?;
         let runs = self.ended_runs(session).await?;
         let mut deleted = Pruned::default();
@@ -36,7 +35,10 @@ impl Sessions {
         self.delete_runs(&runs, self.clock.now(), &mut deleted)
             .await?;
         deleted.blobs = retention::deletion(&self.store)?.drop_blobs().await?;
-        Ok(deleted)
+        match unknown {
+            Some(error) if deleted == Pruned::default() => Err(error),
+            _ => Ok(deleted),
+        }
     }
 
     /// Deletes the ended runs and the sessions of the store that `retention` does not keep. A System

@@ -109,6 +109,17 @@ pub(super) async fn versions(place: &impl Place) -> Checked {
         Some((json!(5), 1)),
         "a value that was expected never to have been written"
     );
+    // Characters that a store may have to write as others.
+    for key in ["a\0", "\u{1}", "\0\u{1}\u{1}0"] {
+        for (expected, number) in [(Expected::Absent, 1), (Expected::Version(1), 2)] {
+            commit(&store, writing([write(key, json!(number), expected)])).await?;
+            same!(
+                value(&store, key).await?,
+                Some((json!(number), number)),
+                "a value under a key with control characters"
+            );
+        }
+    }
     Ok(())
 }
 

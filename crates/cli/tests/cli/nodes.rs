@@ -24,6 +24,10 @@ fn processes_are_listed_with_what_they_are_behind_and_so_is_what_one_left() {
         nobody.out.is_empty() && nobody.err.contains("no other process"),
         "{nobody:?}"
     );
+    desk.run(&["runs", "--store", &store]).exits(0);
+    desk.run(&["store", "verify", "--store", &store]).exits(1);
+    // Who only looks makes no tables.
+    database.sql("DO $$ BEGIN ASSERT to_regnamespace('ghostlight') IS NULL; END $$");
     let begin = ["run", "team.yaml", "go", "--store", &store];
     let serving = desk.start(&begin);
     while desk.firsts() == 0 {

@@ -189,3 +189,44 @@ async fn a_node_whose_connection_ends_owns_its_journals_again_at_once() {
     }
     assert!(store.nodes().await.unwrap().iter().all(|node| node.lives));
 }
+
+/// The clock of a machine that was asleep may have stood still, so the node goes by the database's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_that_ran_out_by_the_databases_clock_begins_another_term() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let mut options = Options::default();
+    options.lease = Duration::from_secs(3);
+    let store = PostgresStore::open_with(&server.url(), &options)
+        .await
+        .unwrap();
+    let client = server.client().await;
+    let held = "SELECT lease_until > clock_timestamp() FROM ghostlight.nodes";
+    let is_held = async || client.query_one(held, &[]).await.unwrap().get::<_, bool>(0);
+    let before = store.term().unwrap();
+    let run_out = "UPDATE ghostlight.nodes SET lease_until = clock_timestamp() - interval '1 s'";
+    // A claim that found it dead is not committed yet.
+    let mut claimant = server.client().await;
+    let claim = claimant.transaction().await.unwrap();
+    let lock = "SELECT FROM ghostlight.tail FOR UPDATE";
+    claim.query_one(lock, &[]).await.unwrap();
+    client.execute(run_out, &[]).await.unwrap();
+    let begun = Instant::now();
+    while !is_held().await {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(store.term(), None, "the claim may still be committed");
+    claim.rollback().await.unwrap();
+    while store.term().is_none_or(|term| term == before) {
+        let waited = begun.elapsed();
+        assert!(
+            waited < Duration::from_secs(30),
+            "it goes on with term {before}"
+        );
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

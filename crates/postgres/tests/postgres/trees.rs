@@ -1,8 +1,13 @@
 //! A tree is read in the order of its commits from any position on, also in tables that were made before its root's
 //! entries left the index of trees.
 
+use std::time::Duration;
+
 use ghostlight_actors::{
-    contract::{Append, Batch, DynStore as _, Line, RunRow, StoredLine, TreeLine},
+    contract::{
+        Append, Batch, Deletion as _, DynStore as _, Line, RunRow, RunStatus, StoreError,
+        StoredLine, TreeLine,
+    },
     vocabulary::{RunId, Timestamp},
 };
 use ghostlight_postgres::PostgresStore;
@@ -105,4 +110,57 @@ async fn a_tree_reads_the_same_from_every_position_also_on_two_other_nodes() {
     let seen = second.read_tree(run(1), position - 1, 9).await.unwrap();
     assert_eq!(seen.len(), 1);
     check(&second).await;
+}
+
+/// Makes ended trees of one run each.
+async fn make_ended(store: &PostgresStore, numbers: impl Iterator<Item = u128>) {
+    let made = numbers.map(|number| {
+        let mut row = RunRow::new(run(number), "team", "agent");
+        row.status = RunStatus::Answered;
+        let (at, text) = (Timestamp(1), "\"made\"".into());
+        Batch::of(Append::new(run(number), 0, 1, vec![Line { at, text }]).row(row))
+    });
+    for committed in store.commit(made.collect()).await.unwrap() {
+        committed.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_verified_while_trees_go_and_each_journal_ends_as_its_row_says() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    make_ended(&store, 1..=150).await;
+    let goes = async {
+        // Those that are verified last go first.
+        for number in (2..=150).rev() {
+            let gone = store.delete_tree(run(number), Timestamp(1), 100).await;
+            assert!(!gone.unwrap().more);
+        }
+    };
+    let (verified, ()) = tokio::join!(store.verify(), goes);
+    verified.unwrap();
+    let client = server.client().await;
+    let edit = "UPDATE ghostlight.journals SET hash = decode(repeat('07', 32), 'hex')";
+    assert_eq!(client.execute(edit, &[]).await.unwrap(), 1);
+    let found = store.verify().await.unwrap_err();
+    assert!(matches!(found, StoreError::Damaged { .. }), "{found}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn blobs_are_looked_for_while_others_commit() {
+    if is_left_out() {
+        return;
+    }
+    let server = Server::quick();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let mut client = server.client().await;
+    let commit = client.transaction().await.unwrap();
+    let lock = "SELECT FROM ghostlight.tail FOR UPDATE";
+    commit.query_one(lock, &[]).await.unwrap();
+    let dropped = tokio::time::timeout(Duration::from_secs(20), store.drop_blobs()).await;
+    assert_eq!(dropped.expect("it waits for the commit").unwrap(), 0);
+    commit.rollback().await.unwrap();
 }

@@ -1,12 +1,14 @@
 //! Deletion of trees, sessions and blobs inside one transaction.
 
+use std::collections::HashSet;
+
 use ghostlight_actors::{
     contract::{Deleted, StoreError},
     vocabulary::{Digest, JournalId, RunId, SessionId, Timestamp},
 };
 
-use super::{Writer, answer};
-use crate::stores::sqlite::{deletion, fault::Fault};
+use super::{Stop, Writer, answer};
+use crate::stores::sqlite::{blobs, deletion, fault::Fault};
 
 impl Writer {
     /// Deletes at most this many rows of this tree and of earlier deletions that are unfinished.
@@ -16,10 +18,9 @@ impl Writer {
         at: Timestamp,
         limit: usize,
     ) -> Result<Result<Deleted, StoreError>, Fault> {
-        if let Some(run) = deletion::open_run(&self.connection, root)? {
-            return Ok(Err(StoreError::Open { run }));
-        }
-        self.delete(at, limit, |step| step.take(root)).map(Ok)
+        let open = deletion::open_run(&self.connection, root);
+        let checked = self.check_ended(open);
+        answer(checked.and_then(|()| self.delete(at, limit, |step| step.take(root))))
     }
 
     /// Deletes at most this many rows of this session and of earlier deletions that are unfinished.
@@ -34,22 +35,27 @@ impl Writer {
             Ok(None) => Ok(()),
             Err(fault) => Err(self.unreadable(fault)),
         };
-        if let Err(refused) = answer(checked)? {
-            return Ok(Err(refused));
-        }
-        if let Some(run) = deletion::open_run_in(&self.connection, session)? {
-            return Ok(Err(StoreError::Open { run }));
-        }
+        let open = deletion::open_run_in(&self.connection, session);
+        let checked = checked.and_then(|()| self.check_ended(open));
         let take = |step: &mut deletion::Step<'_>| step.take_session(session);
-        self.delete(Timestamp::default(), limit, take).map(Ok)
+        answer(checked.and_then(|()| self.delete(Timestamp::default(), limit, take)))
     }
 
+    /// Refuses where a run has not ended.
+    fn check_ended(&self, open: Result<Option<RunId>, Fault>) -> Result<(), Stop> {
+        match open.map_err(|fault| self.unreadable(fault))? {
+            Some(run) => Err(Stop::Refused(StoreError::Open { run })),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts a deletion, or leaves all as it is where that meets damage; then continues those that were started.
     fn delete(
         &mut self,
         at: Timestamp,
         limit: usize,
         take: impl FnOnce(&mut deletion::Step<'_>) -> Result<(), Fault>,
-    ) -> Result<Deleted, Fault> {
+    ) -> Result<Deleted, Stop> {
         let mut step = deletion::Step {
             connection: &self.connection,
             at,
@@ -58,7 +64,9 @@ impl Writer {
             deleted: Deleted::default(),
             doomed: Vec::new(),
         };
-        take(&mut step)?;
+        let started = step.as_one(take)?;
+        started.map_err(|fault| self.unreadable(fault))?;
+        step.go_on_with_all()?;
         let deletion::Step {
             deleted, doomed, ..
         } = step;
@@ -71,10 +79,10 @@ impl Writer {
 
     pub(in crate::stores::sqlite) fn delete_blobs(
         &mut self,
-        after: deletion::Looked,
-        unused: Vec<Digest>,
+        after: blobs::Looked,
+        unused: HashSet<Digest>,
     ) -> Result<u64, Fault> {
-        let deleted = deletion::delete_blobs(&self.connection, after, unused)?;
+        let deleted = blobs::delete_blobs(&self.connection, after, unused)?;
         self.changed |= deleted > 0;
         Ok(deleted)
     }
