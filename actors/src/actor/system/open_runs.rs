@@ -47,7 +47,7 @@ impl Tree {
         if row.run == row.root {
             self.root = Some((row.started_at, row.status));
         }
-        self.last = self.last.max(row.updated_at);
+        self.last = self.last.max(row.last_entry_by());
         self.has_timer |= row.wake_at.is_some();
     }
 }
