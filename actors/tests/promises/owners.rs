@@ -3,9 +3,9 @@
 use ghostlight_actors::{
     actor::{Fork, Run, System, SystemError},
     contract::RunFilter,
-    run::{Agent, RunContext, operations::AgentMessage},
+    run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
-    vocabulary::{OperationId, Outcome, Question, Scope},
+    vocabulary::{OperationId, Outcome, ParentPolicy, Question, Scope},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -269,6 +269,32 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
     assert_eq!(listed, ["acme:ada", "acme:bob"]);
     assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 2);
     assert_eq!(reader.open_questions().await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_of_a_child_that_outlives_its_parent_is_its_owner_s() {
+    for policy in [ParentPolicy::Continue, ParentPolicy::Adopt] {
+        let stage = Stage::new();
+        let boss = Agent::from_fn("a", move |cx: RunContext| async move {
+            let task = Task::from("ask").when_parent_ends(policy);
+            let child = cx.spawn("below", task).await?;
+            Ok(Outcome::answer(child.run.to_string()))
+        });
+        let below = Agent::from_fn("below", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.input().content()))
+        });
+        let system = stage.start(boss.agent(below)).await;
+        let turn = Turn::text("go").owner("ada");
+        let run = system.session("a", "s").send(turn).await.unwrap();
+        let key = text(&run).await;
+        let session = system.session("a", &key);
+        assert_eq!(session.log().await.unwrap().owner.as_deref(), Some("ada"));
+        let eves = system.acting_for("eve").session("a", &key);
+        assert!(foreign(eves.log().await));
+        assert!(foreign(eves.send("mine").await));
+        let next = session.send(Turn::text("more").owner("ada")).await;
+        assert_eq!(text(&next.unwrap()).await, "more");
+    }
 }
 
 #[tokio::test(start_paused = true)]
