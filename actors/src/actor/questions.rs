@@ -118,11 +118,12 @@ impl Run {
     /// when the journal was written before exact arguments were kept.
     ///
     /// # Errors
-    /// The errors of the store.
+    /// [`SystemError::Foreign`]; the errors of the store.
     pub async fn unredacted(
         &self,
         operation: OperationId,
     ) -> Result<Option<ToolCall>, SystemError> {
+        self.check(Use::Look).await?;
         let asked = asked_under(self.system.store(), self.id, operation).await?;
         Ok(asked.and_then(|(question, _)| question.unredacted()))
     }

@@ -163,6 +163,13 @@ async fn handles_of_an_owner_show_nothing_of_others() {
     ));
     assert!(foreign(theirs.status().await));
     assert!(foreign(theirs.questions().await));
+    assert!(foreign(theirs.unredacted(asked).await));
+    assert!(foreign(theirs.tree().await));
+    assert!(foreign(theirs.budget().await));
+    assert!(foreign(theirs.topics().await));
+    assert!(foreign(theirs.wait().await));
+    assert!(foreign(theirs.is_stalled().await));
+    assert!(foreign(theirs.quiet().await));
     assert!(foreign(theirs.outcome().await));
     assert!(foreign(eves.resume(run.id(), false).await));
     assert!(theirs.events().next().await.is_none());
