@@ -1,6 +1,9 @@
 //! What becomes of a child run when its parent ends, or is cancelled, first.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::Ordering,
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::System,
@@ -16,6 +19,7 @@ use ghostlight_actors::{
     },
 };
 
+use crate::contested::{self, Contested};
 use crate::stage::{SlowStore, Stage, ask, call, crash, outcome, pause, silent, text};
 
 const ALL: [ParentPolicy; 3] = [
@@ -283,6 +287,23 @@ async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
             assert_eq!(status, RunStatus::Cancelled, "{moment}: {}", row.agent);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_reaches_a_child_that_goes_on_although_the_store_failed_once() {
+    let stage = Stage::alone();
+    let store = Contested::over(stage.store.clone());
+    let failed = store.failed_posts.clone();
+    let agent = boss(&stage, ParentPolicy::Continue, 100);
+    let system = contested::start(&stage, store, agent).await;
+    let run = ask(&system, "boss", "go").await;
+    pause(700).await;
+    assert!(run.cancel("enough").await.unwrap());
+    failed.store(1, Ordering::SeqCst);
+    outcome(&run).await;
+    assert_eq!(failed.load(Ordering::SeqCst), 0, "it failed");
+    let child = child(&stage).await.run;
+    assert_eq!(end_of(&system, child).await, RunStatus::Cancelled);
 }
 
 #[tokio::test(start_paused = true)]
