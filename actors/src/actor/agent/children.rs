@@ -307,7 +307,7 @@ impl AgentState {
     }
 
     /// Counts a failure of a run, and returns the number of recent ones.
-    fn count_failure(&mut self, run: RunId) -> Option<u32> {
+    pub(super) fn count_failure(&mut self, run: RunId) -> Option<u32> {
         let now = self.services().clock.monotonic();
         let period = self.shared.limits.run_restarts.period;
         let hosted = self.runs.get_mut(&run)?;
