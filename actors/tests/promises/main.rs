@@ -55,6 +55,7 @@ mod forked_topics;
 mod going_on;
 mod grants;
 mod idle_sessions;
+mod imported_sessions;
 mod in_doubt;
 mod interceptors;
 mod long_replays;

@@ -268,6 +268,10 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
         assert!(foreign(session.send(named).await));
         assert!(foreign(reader.resume(run.id(), false).await));
         assert!(foreign(reader.sessions().delete(session.id()).await));
+        let document = system.sessions().export(session.id()).await.unwrap();
+        let mut copy = session.id().clone();
+        copy.key = format!("copy of {}", copy.key).into();
+        assert!(foreign(reader.sessions().import(&document, copy).await));
     }
     let listed = reader.sessions().list(Default::default()).await.unwrap();
     let listed = listed.sessions.into_iter().map(|one| one.owner.unwrap());
