@@ -5,9 +5,9 @@ use std::time::Duration;
 use ghostlight_actors::{
     actor::{Retention, System, SystemError},
     contract::{DynDeletion, DynStore, InMemoryStore, RunStatus, StoreError, StoreWrapper},
-    run::{Agent, RunContext},
+    run::{Agent, RunContext, Task},
     session::Turn,
-    vocabulary::{AgentError, Outcome},
+    vocabulary::{AgentError, Outcome, ParentPolicy},
 };
 
 use crate::stage::{Stage, outcome, pause, silent, text};
@@ -284,4 +284,27 @@ async fn an_endless_agent_leaves_only_its_last_journals_behind() {
     assert!(rows.len() <= 6, "{} runs are left", rows.len());
     assert!(carried.cancel("enough").await.unwrap());
     assert!(matches!(outcome(&carried).await, Outcome::Stopped { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_joined_although_the_journals_that_it_left_are_gone() {
+    let mut stage = unhurried();
+    stage.limits.retention = Retention::default().keep(3);
+    let walker = Agent::from_fn("walker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(3600)).await?;
+        let round: u32 = cx.input().content().parse().unwrap_or(0);
+        if round == 20 {
+            return Ok(Outcome::answer("there"));
+        }
+        Ok(cx.continue_as((round + 1).to_string()))
+    });
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let task = Task::from("0").when_parent_ends(ParentPolicy::Continue);
+        let child = cx.spawn("walker", task).await?;
+        cx.sleep(Duration::from_secs(10 * 3600)).await?;
+        Ok(Outcome::answer(cx.join(&child).await?.text))
+    });
+    let system = stage.start(boss.agent(walker)).await;
+    let run = system.session("boss", "s").send("go").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "there");
 }
