@@ -36,6 +36,12 @@ pub(crate) async fn load_run(
     let row = services.current(run).await?;
     let row = row.ok_or(SystemError::UnknownRun(run))?;
     let run = row.run;
+    if let Some((JournalId::Session(session), _)) = &held
+        && row.session.as_ref().is_some_and(|of| of != session)
+    {
+        // A session that was imported may name the run of another one.
+        return Err(SystemError::UnknownRun(run));
+    }
     // The journal is read before it is claimed: a newer program's run is not touched.
     let mut recorded = Recorded::default();
     let mut pages = JournalPages::new(run, 0);

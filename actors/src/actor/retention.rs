@@ -162,13 +162,15 @@ impl Retention {
     }
 
     /// Deletes the trees of a store that the rule does not keep, in commits of a few milliseconds
-    /// each. Trees that were deleted before a failure stay deleted.
+    /// each. Trees that were deleted before a failure stay deleted. A tree that cannot be deleted keeps no other: the first
+    /// such error is returned at the end.
     pub(super) async fn prune_runs(
         &self,
         store: &StoreHandle,
         now: Timestamp,
-    ) -> Result<Pruned, StoreError> {
-        let mut pruned = Pruned::default();
+        pruned: &mut Pruned,
+    ) -> Result<(), StoreError> {
+        let mut failed = Ok(());
         let mut seen = HashSet::new();
         loop {
             let expired = match self.deletes_runs() {
@@ -177,9 +179,10 @@ impl Retention {
             };
             let before = seen.len();
             for row in expired.iter().filter(|row| seen.insert(row.run)) {
-                match delete_tree(store, row.root, now, &mut pruned).await {
+                match delete_tree(store, row.root, now, pruned).await {
                     // The tree was retried or continued meanwhile.
                     Ok(()) | Err(StoreError::Open { .. }) => {}
+                    Err(error) if error.is_lasting() => failed = failed.and(Err(error)),
                     Err(error) => return Err(error),
                 }
             }
@@ -187,7 +190,7 @@ impl Retention {
                 break;
             }
         }
-        Ok(pruned)
+        failed
     }
 }
 

@@ -30,7 +30,7 @@ use crate::{
         Called, Carried, ChildResult, ChildStart, Command, ModelAnswer, ModelCall, ModelEnd,
         OnCommitted, Ports, StateLock, ToolEnd, ToolInvocation, ToolSlot,
     },
-    vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunEnd, RunId, Usage},
+    vocabulary::{ErrorKind, OperationError, OperationId, Retry, RunId, Usage},
 };
 
 /// The least number of values whose locks are kept before unused ones are forgotten.
@@ -230,24 +230,25 @@ impl Ports for Services {
             loop {
                 let mut watch = services.previewer.live.watch(run);
                 let told = services.store.news(Notice::Rested(run));
-                let row = services.store.run(run).await?;
+                // The journals that the run left may be deleted.
+                let row = services.current(run).await?;
                 if row.is_none() && services.store.deleted(run).await?.is_some() {
                     let message = format!("run {run} was deleted after its retention time");
                     return Err(OperationError::new(ErrorKind::NotFound, message));
                 }
-                if row.is_some_and(|row| row.status.is_ended()) {
-                    match end_of(&services.store, run).await? {
-                        Some(RunEnd::Continued { next, .. }) => {
-                            run = next;
-                            continue;
-                        }
-                        Some(end) => {
-                            if let Some(outcome) = end.outcome() {
-                                return Ok(ChildResult::new(run, outcome, end.spent()));
-                            }
-                        }
-                        None => {}
+                match row {
+                    Some(row) if row.run != run => {
+                        run = row.run;
+                        continue;
                     }
+                    Some(row) if row.status.is_ended() => {
+                        let end = end_of(&services.store, run).await?;
+                        let end = end.and_then(|end| Some((end.outcome()?, end.spent())));
+                        if let Some((outcome, spent)) = end {
+                            return Ok(ChildResult::new(run, outcome, spent));
+                        }
+                    }
+                    _ => {}
                 }
                 tokio::select! {
                     () = watch.rung() => {}

@@ -1,9 +1,14 @@
 //! The rows of a store's index of runs, and the filters for lists of them.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use super::RunStatus;
 use crate::vocabulary::{JournalId, OperationId, RunId, SessionId, Timestamp};
+
+/// How far [`RunRow::updated_at`] may be behind the last entry of a run that is at work.
+const ROW_LAG: Duration = Duration::from_secs(60);
 
 /// The index's knowledge of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -41,7 +46,7 @@ pub struct RunRow {
     pub wake_at: Option<Timestamp>,
     /// When it began.
     pub started_at: Timestamp,
-    /// When its last entry was written.
+    /// When its last entry was written; up to a minute earlier while the run is at work.
     pub updated_at: Timestamp,
     /// The questions that it waits for, each with the sequence number of its entry, the oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -98,6 +103,19 @@ impl RunRow {
     pub fn mailbox_left(&self) -> Option<(JournalId, Timestamp)> {
         let goes_on = self.status == RunStatus::Continued;
         goes_on.then(|| (self.begun_as().into(), self.updated_at))
+    }
+
+    /// A time by which its last entry was written.
+    pub(crate) fn last_entry_by(&self) -> Timestamp {
+        match self.status.is_under_way() {
+            true => self.updated_at.after(ROW_LAG),
+            false => self.updated_at,
+        }
+    }
+
+    /// Whether the row is to be written again with an entry of this time, although nothing else of it has changed.
+    pub(crate) fn is_behind(&self, entry_at: Timestamp) -> bool {
+        entry_at.since(self.updated_at) >= ROW_LAG
     }
 
     /// Whether the run continues without input from outside by this time: it runs, is being cancelled, or waits until

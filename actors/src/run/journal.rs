@@ -257,9 +257,10 @@ impl JournalWriter {
         }
         let lines = std::mem::take(&mut self.pending);
         let expected = self.next - lines.len() as u64;
+        let is_behind = lines.last().is_some_and(|line| self.row.is_behind(line.at));
         let mut append =
             Append::new(self.row.run, expected, self.epoch(), lines).root(self.row.root);
-        if std::mem::take(&mut self.row_changed) {
+        if std::mem::take(&mut self.row_changed) || is_behind {
             let now = self.ports.clock().now();
             Arc::make_mut(&mut self.row).updated_at = now;
             append = append.row(self.row.clone());

@@ -223,17 +223,31 @@ impl Recording {
     /// # Errors
     /// When an entry of the history does not read.
     pub fn transcript(&self) -> Result<Transcript, RecordingError> {
-        let mut transcript = Transcript::new();
+        // The runs of the turns that count: a turn that a rewind took back may end later.
+        let (mut transcript, mut turns) = (Transcript::new(), Vec::new());
         for (number, line) in self.history.iter().enumerate() {
             let entry = line.decode().map_err(|error| RecordingError::Lacks {
                 run: self.root,
                 what: format!("a history that reads (its entry {number}: {error})"),
             })?;
             match entry {
-                Entry::TurnEnded(end) => transcript.extend(end.messages),
-                Entry::SessionRewound { messages, .. } => {
-                    let kept = usize::try_from(messages).unwrap_or(usize::MAX);
-                    transcript = transcript.truncated(kept);
+                Entry::TurnStarted(turn) => turns.push(turn.run),
+                Entry::TurnContinued { run, next, .. } => {
+                    if let Some(turn) = turns.iter_mut().rfind(|turn| **turn == run) {
+                        *turn = next;
+                    }
+                }
+                Entry::TurnEnded(end) if turns.iter().rev().any(|turn| *turn == end.run) => {
+                    transcript.extend(end.messages);
+                }
+                Entry::SessionRewound {
+                    turns: kept,
+                    messages,
+                    ..
+                } => {
+                    let all = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+                    turns.truncate(all(kept));
+                    transcript = transcript.truncated(all(messages));
                 }
                 _ => {}
             }

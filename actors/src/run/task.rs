@@ -230,7 +230,8 @@ pub(crate) fn first_entries(run: RunId, start: &Arc<RunStart>, version: u32) -> 
     let line = Line::later(start.at, start.clone());
     let mut appends = vec![Append::new(run, 0, 1, vec![line]).row(first_row(run, start, version))];
     if let Some(session) = &start.session {
-        let turn = SessionTurn::new(run.to_string(), run, start.input.clone());
+        let mut turn = SessionTurn::new(run.to_string(), run, start.input.clone());
+        turn.owner.clone_from(&start.owner);
         let line = Line::later(start.at, Entry::TurnStarted(Box::new(turn)));
         let journal = JournalId::Session(session.clone());
         appends.push(Append::new(journal, 0, 1, vec![line]));

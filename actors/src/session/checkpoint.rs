@@ -13,7 +13,7 @@ use crate::vocabulary::{self, Digest, Message, RunId, Spent};
 
 const MAGIC: &[u8; 4] = b"GLCK";
 /// Raised with every change of [`Checkpoint`]; older checkpoints are dropped and rebuilt.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 /// The least growth, in entries, before a session gets a new checkpoint: the entries of two turns.
 const LEAST: u64 = 4;
 const HEADER: usize = MAGIC.len() + 4 + 4 + 32;
@@ -32,7 +32,7 @@ pub struct Checkpoint {
     owner: Option<String>,
     open: Option<RunId>,
     origin: Option<RunId>,
-    aside: BTreeSet<RunId>,
+    aside: BTreeMap<RunId, u64>,
     spent: Spent,
     titles: Vec<String>,
 }

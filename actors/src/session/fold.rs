@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ghostlight_safety::cut;
 use serde::{Deserialize, Serialize};
@@ -29,8 +29,9 @@ pub struct SessionFold {
     pub open: Option<RunId>,
     /// The run with which the open turn began, if it goes on in another run.
     pub origin: Option<RunId>,
-    /// The runs of turns that were quarantined: parked for crashing, and not ended since.
-    pub aside: BTreeSet<RunId>,
+    /// The runs of turns that were quarantined: parked for crashing, and not ended since. Each has the number of its turn
+    /// among those that count, from 1, or 0 where a rewind took the turn back: then its end does not count.
+    pub aside: BTreeMap<RunId, u64>,
     /// The consumption of all runs.
     pub spent: Spent,
     /// The first characters of each turn that counts.
@@ -95,17 +96,17 @@ impl SessionFold {
             Entry::TurnEnded(end) => self.turn_ended(&end),
             Entry::TurnContinued { run, next, heard } => {
                 self.heard(heard, next);
-                if self.aside.remove(&run) {
-                    self.aside.insert(next);
+                if let Some(number) = self.aside.remove(&run) {
+                    self.aside.insert(next, number);
                 } else {
                     self.open = Some(next);
                     self.origin.get_or_insert(run);
                 }
             }
             Entry::TurnQuarantined { run, heard } => {
-                self.close(run);
+                let number = self.close(run);
                 self.heard(heard, run);
-                self.aside.insert(run);
+                self.aside.insert(run, number);
             }
             Entry::SessionRewound {
                 turns,
@@ -116,6 +117,8 @@ impl SessionFold {
                 let kept = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
                 self.transcript = self.transcript.truncated(kept(messages));
                 self.titles.truncate(kept(turns));
+                let behind = self.aside.values_mut().filter(|number| **number > turns);
+                behind.for_each(|number| *number = 0);
                 self.active_agent = active_agent;
             }
             Entry::SessionForked { owner, .. } => self.owner = self.owner.take().or(owner),
@@ -129,10 +132,12 @@ impl SessionFold {
         self.open.filter(|_| goes_on).unwrap_or(run)
     }
 
-    fn close(&mut self, run: RunId) {
-        if !self.aside.remove(&run) {
+    /// Closes the turn of this run, and returns its number; 0 for one that was taken back.
+    fn close(&mut self, run: RunId) -> u64 {
+        self.aside.remove(&run).unwrap_or_else(|| {
             (self.open, self.origin) = (None, None);
-        }
+            self.titles.len() as u64
+        })
     }
 
     fn turn_started(&mut self, turn: SessionTurn) {
@@ -147,13 +152,16 @@ impl SessionFold {
     }
 
     fn turn_ended(&mut self, end: &TurnEnd) {
-        self.close(end.run);
+        let number = self.close(end.run);
         self.heard(end.heard.iter().cloned(), end.run);
+        self.spent += end.spent;
+        if number == 0 {
+            return;
+        }
         self.transcript.extend(end.messages.iter().cloned());
         if self.active_agent.as_ref() != Some(&end.active_agent) {
             self.active_agent = Some(end.active_agent.clone());
         }
-        self.spent += end.spent;
     }
 
     /// Notes turns that were said to a run under way. Sent again, they are the same turns.

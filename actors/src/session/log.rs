@@ -169,12 +169,14 @@ impl SessionLog {
     }
 
     fn ended(&mut self, end: TurnEnd, at: Timestamp) {
+        // The end of a turn that was taken back does not count.
+        let Some(turn) = self.turn_of(end.run) else {
+            return;
+        };
+        turn.answer = Some(answer(&end.messages));
+        (turn.ended_at, turn.quarantined) = (Some(at), false);
         self.messages += end.messages.len() as u64;
         self.active_agent = Some(end.active_agent);
-        if let Some(turn) = self.turn_of(end.run) {
-            turn.answer = Some(answer(&end.messages));
-            (turn.ended_at, turn.quarantined) = (Some(at), false);
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ghostlight_actors::{
-    actor::System,
+    actor::{Fork, System},
     contract::Clock,
     run::{Agent, RunContext, Task, Team},
     session::Turn,
@@ -196,4 +196,26 @@ async fn a_deadline_holds_wherever_a_crash_strikes() {
         "{:?}",
         report.outcomes
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fork_of_a_later_journal_has_what_was_left_of_the_bound_on_time() {
+    let stage = Stage::new();
+    let agent = Agent::from_fn("a", |cx: RunContext| async move {
+        if cx.input().content() == "go" {
+            cx.sleep(Duration::from_secs(40)).await?;
+            return Ok(cx.continue_as("on"));
+        }
+        cx.sleep(Duration::from_secs(9_000)).await?;
+        Ok(Outcome::answer("never"))
+    });
+    let system = start(&stage, agent.into_team().unwrap()).await;
+    let turn = Turn::text("go").budget(minute());
+    let run = system.session("a", "s").send(turn).await.unwrap();
+    pause(41_000).await;
+    let fork = system.run(run.id().next()).fork(Fork::latest()).await;
+    let (fork, began) = (fork.unwrap(), tokio::time::Instant::now());
+    outcome(&fork).await;
+    let took = began.elapsed().as_secs();
+    assert!((19..=21).contains(&took), "{took}");
 }

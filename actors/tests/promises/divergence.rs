@@ -9,7 +9,7 @@ use std::{
 };
 
 use ghostlight_actors::{
-    actor::SystemError,
+    actor::{System, SystemError},
     contract::RunStatus,
     run::{Agent, RunContext},
     testing::ScriptedModel,
@@ -17,7 +17,7 @@ use ghostlight_actors::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, ask, pause, text};
+use crate::stage::{SlowStore, Stage, ask, call, outcome, pause, silent, text};
 
 const OLD: u8 = 0;
 
@@ -297,4 +297,46 @@ async fn a_drift_is_recorded_once_over_all_lives() {
     assert_eq!(drifts, [30, 30, 30, 60, 60]);
     assert_eq!(text(&system.run(run)).await, "done");
     assert_eq!(model.calls(), 30);
+}
+
+/// The cancellation comes at any moment of the child's parking.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_parks_while_it_is_cancelled_ends_with_its_parent() {
+    for moment in (0..400).step_by(10) {
+        let mut stage = Stage::alone();
+        let agent = |stage: &Stage, is_changed: bool| {
+            let below = Agent::from_fn("below", move |cx: RunContext| async move {
+                match is_changed {
+                    true => drop(cx.now().await?),
+                    false => drop(cx.uuid().await?),
+                }
+                cx.tool_unasked(call("1", "look")).await?;
+                Ok(Outcome::answer("late"))
+            });
+            let above = Agent::from_fn("a", |cx: RunContext| async move {
+                Ok(Outcome::answer(cx.delegate("below", "go").await?.text))
+            });
+            let look = stage.tool("look", Effect::Read, 100_000);
+            above.agent(below.tool(look))
+        };
+        let system = stage.start(agent(&stage, false)).await;
+        let run = ask(&system, "a", "go").await.id();
+        pause(1_000).await;
+        stage.crash(&system).await;
+        stage.not_replayed("the child's code was changed");
+        let system = System::builder(SlowStore::to_commit(stage.store.clone()))
+            .options(stage.limits)
+            .model("default", silent())
+            .team(agent(&stage, true).into_team().unwrap())
+            .start()
+            .await
+            .unwrap();
+        pause(moment).await;
+        let run = system.run(run);
+        assert!(run.cancel("enough").await.unwrap());
+        outcome(&run).await;
+        for row in stage.rows().await {
+            assert_eq!(row.status, RunStatus::Cancelled, "{moment}: {}", row.agent);
+        }
+    }
 }

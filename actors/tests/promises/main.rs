@@ -56,6 +56,7 @@ mod given_credentials;
 mod going_on;
 mod grants;
 mod idle_sessions;
+mod imported_sessions;
 mod in_doubt;
 mod interceptors;
 mod long_replays;

@@ -7,11 +7,11 @@ use ghostlight_actors::{
     contract::{Append, Batch, DynStore, RunRow, RunStatus},
     run::{Agent, RunContext},
     session::Turn,
-    vocabulary::{Outcome, RunId},
+    vocabulary::{Effect, Outcome, RunId},
 };
 use serde_json::json;
 
-use crate::stage::{Stage, pause};
+use crate::stage::{Stage, call, pause};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -114,6 +114,28 @@ async fn runs_that_nobody_goes_on_with_end_as_failed_by_themselves() {
         next.answer(operation, json!("yes")).await.unwrap();
         assert_eq!(next.outcome().await.unwrap().text(), "done");
     }
+}
+
+/// Calls of tools change nothing of a run that the index knows.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_works_for_hours_is_not_silent() {
+    let mut stage = Stage::alone();
+    stage.limits.expire_silent = Some(HOUR);
+    let busy = Agent::from_fn("a", |cx: RunContext| async move {
+        for _ in 0..300 {
+            cx.tool_unasked(call("1", "work")).await?;
+        }
+        Ok(Outcome::answer("done"))
+    });
+    let work = stage.tool("work", Effect::Read, 50_000);
+    let system = stage.start(busy.tool(work)).await;
+    let run = system.session("a", "1").send("go").await.unwrap();
+    for _ in 0..100 {
+        pause(61_000).await;
+        let open = system.open_runs(Duration::from_secs(60)).await.unwrap();
+        assert_eq!((open.running, open.expired), (1, vec![]));
+    }
+    assert_eq!(run.outcome().await.unwrap().text(), "done");
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use ghostlight_actors::{
     actor::{Fork, Run, System, SystemError},
     contract::{RunFilter, Ticket},
     definition::Schedule,
-    run::{Agent, RunContext, operations::AgentMessage},
+    run::{Agent, RunContext, Task, operations::AgentMessage},
     session::Turn,
-    vocabulary::{Effect, OperationId, Outcome, Question, Scope, ToolDefinition},
+    vocabulary::{Effect, OperationId, Outcome, ParentPolicy, Question, Scope, ToolDefinition},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -166,6 +166,13 @@ async fn handles_of_an_owner_show_nothing_of_others() {
     ));
     assert!(foreign(theirs.status().await));
     assert!(foreign(theirs.questions().await));
+    assert!(foreign(theirs.unredacted(asked).await));
+    assert!(foreign(theirs.tree().await));
+    assert!(foreign(theirs.budget().await));
+    assert!(foreign(theirs.topics().await));
+    assert!(foreign(theirs.wait().await));
+    assert!(foreign(theirs.is_stalled().await));
+    assert!(foreign(theirs.quiet().await));
     assert!(foreign(theirs.outcome().await));
     assert!(foreign(eves.resume(run.id(), false).await));
     assert!(theirs.events().next().await.is_none());
@@ -264,6 +271,10 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
         assert!(foreign(session.send(named).await));
         assert!(foreign(reader.resume(run.id(), false).await));
         assert!(foreign(reader.sessions().delete(session.id()).await));
+        let document = system.sessions().export(session.id()).await.unwrap();
+        let mut copy = session.id().clone();
+        copy.key = format!("copy of {}", copy.key).into();
+        assert!(foreign(reader.sessions().import(&document, copy).await));
     }
     let listed = reader.sessions().list(Default::default()).await.unwrap();
     let listed = listed.sessions.into_iter().map(|one| one.owner.unwrap());
@@ -272,6 +283,32 @@ async fn a_reader_of_a_tenant_sees_what_is_its_owners_and_changes_nothing() {
     assert_eq!(listed, ["acme:ada", "acme:bob"]);
     assert_eq!(reader.runs(RunFilter::default()).await.unwrap().len(), 2);
     assert_eq!(reader.open_questions().await.unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_session_of_a_child_that_outlives_its_parent_is_its_owner_s() {
+    for policy in [ParentPolicy::Continue, ParentPolicy::Adopt] {
+        let stage = Stage::new();
+        let boss = Agent::from_fn("a", move |cx: RunContext| async move {
+            let task = Task::from("ask").when_parent_ends(policy);
+            let child = cx.spawn("below", task).await?;
+            Ok(Outcome::answer(child.run.to_string()))
+        });
+        let below = Agent::from_fn("below", |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.input().content()))
+        });
+        let system = stage.start(boss.agent(below)).await;
+        let turn = Turn::text("go").owner("ada");
+        let run = system.session("a", "s").send(turn).await.unwrap();
+        let key = text(&run).await;
+        let session = system.session("a", &key);
+        assert_eq!(session.log().await.unwrap().owner.as_deref(), Some("ada"));
+        let eves = system.acting_for("eve").session("a", &key);
+        assert!(foreign(eves.log().await));
+        assert!(foreign(eves.send("mine").await));
+        let next = session.send(Turn::text("more").owner("ada")).await;
+        assert_eq!(text(&next.unwrap()).await, "more");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,13 @@
 //! What becomes of a child run when its parent ends, or is cancelled, first.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use ghostlight_actors::{
     actor::System,
-    contract::{DynStore, RunRow, RunStatus},
+    contract::{DynStore, RunRow, RunStatus, StoreError, StoreWrapper},
     run::{Agent, RunContext, Task},
     session::Turn,
     testing::{
@@ -16,6 +19,7 @@ use ghostlight_actors::{
     },
 };
 
+use crate::contested::{self, Contested};
 use crate::stage::{SlowStore, Stage, ask, call, crash, outcome, pause, silent, text};
 
 const ALL: [ParentPolicy; 3] = [
@@ -283,6 +287,59 @@ async fn a_child_that_is_being_recorded_is_cancelled_with_its_parent() {
             assert_eq!(status, RunStatus::Cancelled, "{moment}: {}", row.agent);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancellation_reaches_a_child_that_goes_on_although_the_store_failed_once() {
+    let stage = Stage::alone();
+    let store = Contested::over(stage.store.clone());
+    let failed = store.failed_posts.clone();
+    let agent = boss(&stage, ParentPolicy::Continue, 100);
+    let system = contested::start(&stage, store, agent).await;
+    let run = ask(&system, "boss", "go").await;
+    pause(700).await;
+    assert!(run.cancel("enough").await.unwrap());
+    failed.store(1, Ordering::SeqCst);
+    outcome(&run).await;
+    assert_eq!(failed.load(Ordering::SeqCst), 0, "it failed");
+    let child = child(&stage).await.run;
+    assert_eq!(end_of(&system, child).await, RunStatus::Cancelled);
+}
+
+/// A store that fails the first time that a worker is looked up.
+struct FailsOnce(InMemoryStore, AtomicBool);
+
+impl StoreWrapper for FailsOnce {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
+    async fn run(&self, run: RunId) -> Result<Option<RunRow>, StoreError> {
+        let row = self.inner().run(run).await?;
+        let is_worker = row.as_ref().is_some_and(|row| row.agent == "worker");
+        if is_worker && !self.1.swap(true, Ordering::SeqCst) {
+            let (place, reason) = ("a worker".to_owned(), "as told".to_owned());
+            return Err(StoreError::Io { place, reason });
+        }
+        Ok(row)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_outlives_its_parent_begins_although_the_store_failed_once() {
+    let stage = Stage::alone();
+    let team = boss(&stage, ParentPolicy::Adopt, 1).into_team().unwrap();
+    let system = System::builder(FailsOnce(stage.store.clone(), AtomicBool::new(false)))
+        .options(stage.limits)
+        .model("default", silent())
+        .team(team)
+        .start()
+        .await
+        .unwrap();
+    let run = ask(&system, "boss", "go").await;
+    assert_eq!(text(&run).await, "done");
+    let child = child(&stage).await.run;
+    assert_eq!(end_of(&system, child).await, RunStatus::Answered);
 }
 
 #[tokio::test(start_paused = true)]

@@ -312,3 +312,39 @@ async fn without_a_bound_on_crashes_the_restart_intensity_still_ends_the_spinnin
     // The pauses grow from 50 ms to 5 s; jitter takes away less than half of each.
     assert!(began.elapsed() >= Duration::from_secs(9), "it spins");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_quarantined_turn_that_a_rewind_took_back_does_not_come_back() {
+    for restarted in [false, true] {
+        let mut poisoned = Poisoned::new();
+        let mut system = poisoned.start().await;
+        assert_eq!(text(&ask(&system, "a", "one").await).await, "one 1");
+        let bad = ask(&system, "a", "poison").await;
+        crashed(&bad).await;
+        assert_eq!(text(&ask(&system, "a", "two").await).await, "two 3");
+        system.session("a", "s").rewind(1).await.unwrap();
+        assert_eq!(text(&ask(&system, "a", "three").await).await, "three 3");
+        if restarted {
+            poisoned.stage.crash(&system).await;
+            system = poisoned.start().await;
+        }
+        poisoned.mended.store(true, Ordering::SeqCst);
+        let bad = system.run(bad.id());
+        bad.retry().await.unwrap();
+        assert_eq!(
+            text(&bad).await,
+            "poison 3",
+            "it ends, and is heard no more"
+        );
+        let session = system.session("a", "s");
+        let said = async || session.transcript().await.unwrap().messages().len();
+        assert_eq!(said().await, 4);
+        assert_eq!(text(&ask(&system, "a", "four").await).await, "four 5");
+        // The log counts as the conversation does.
+        session.rewind(2).await.unwrap();
+        assert_eq!(said().await, 4);
+        let log = session.log().await.unwrap();
+        let turns: Vec<&str> = log.turns.iter().map(|turn| turn.said.as_str()).collect();
+        assert_eq!((turns, log.messages), (vec!["one", "three"], 4));
+    }
+}

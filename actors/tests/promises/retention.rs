@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use ghostlight_actors::{
     actor::{Retention, System, SystemError},
-    contract::{DynDeletion, DynStore, InMemoryStore, RunStatus, StoreError, StoreWrapper},
-    run::{Agent, RunContext},
+    contract::{
+        Deleted, DynDeletion, DynStore, InMemoryStore, MailboxItem, RunStatus, StoreError,
+        StoreWrapper,
+    },
+    run::{Agent, RunContext, Task},
     session::Turn,
-    vocabulary::{AgentError, Outcome},
+    vocabulary::{AgentError, JournalId, Outcome, ParentPolicy, RunId, SessionId, Timestamp},
 };
 
 use crate::stage::{Stage, outcome, pause, silent, text};
@@ -284,4 +287,136 @@ async fn an_endless_agent_leaves_only_its_last_journals_behind() {
     assert!(rows.len() <= 6, "{} runs are left", rows.len());
     assert!(carried.cancel("enough").await.unwrap());
     assert!(matches!(outcome(&carried).await, Outcome::Stopped { .. }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_joined_although_the_journals_that_it_left_are_gone() {
+    let mut stage = unhurried();
+    stage.limits.retention = Retention::default().keep(3);
+    let walker = Agent::from_fn("walker", |cx: RunContext| async move {
+        cx.sleep(Duration::from_secs(3600)).await?;
+        let round: u32 = cx.input().content().parse().unwrap_or(0);
+        if round == 20 {
+            return Ok(Outcome::answer("there"));
+        }
+        Ok(cx.continue_as((round + 1).to_string()))
+    });
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let task = Task::from("0").when_parent_ends(ParentPolicy::Continue);
+        let child = cx.spawn("walker", task).await?;
+        cx.sleep(Duration::from_secs(10 * 3600)).await?;
+        Ok(Outcome::answer(cx.join(&child).await?.text))
+    });
+    let system = stage.start(boss.agent(walker)).await;
+    let run = system.session("boss", "s").send("go").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().text(), "there");
+}
+
+/// A store in which one run and one session are damaged.
+struct Damaged(InMemoryStore, RunId, SessionId);
+
+fn damaged<T>() -> Result<T, StoreError> {
+    let (place, reason) = ("what is damaged".to_owned(), "as told".to_owned());
+    Err(StoreError::Damaged { place, reason })
+}
+
+impl StoreWrapper for Damaged {
+    fn inner(&self) -> &dyn DynStore {
+        &self.0
+    }
+
+    async fn post(&self, mailbox: JournalId, item: MailboxItem) -> Result<bool, StoreError> {
+        match mailbox == self.1.into() {
+            true => damaged(),
+            false => self.inner().post(mailbox, item).await,
+        }
+    }
+
+    async fn delete_tree(
+        &self,
+        root: RunId,
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        match root == self.1 {
+            true => damaged(),
+            false => {
+                self.0
+                    .deletion()
+                    .unwrap()
+                    .delete_tree(root, at, limit)
+                    .await
+            }
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        session: SessionId,
+        limit: usize,
+    ) -> Result<Deleted, StoreError> {
+        match session == self.2 {
+            true => damaged(),
+            false => {
+                self.0
+                    .deletion()
+                    .unwrap()
+                    .delete_session(session, limit)
+                    .await
+            }
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_deleted_keeps_nothing_else() {
+    let mut stage = unhurried();
+    let system = stage.start(clerk()).await;
+    let say = async |key: &str, what: &str| {
+        let session = system.session("clerk", key);
+        session.send(Turn::text(what)).await.unwrap()
+    };
+    let first = say("0", "go").await.id();
+    for key in ["1", "2", "3"] {
+        pause(HOUR).await;
+        outcome(&say(key, "go").await).await;
+    }
+    let bad = system.session("clerk", "1").id().clone();
+    let waiting = say("4", "wait").await.id();
+    pause(HOUR).await;
+    let other = say("5", "wait").await.id();
+    pause(HOUR).await;
+    stage.crash(&system).await;
+    let start = async |run: RunId| {
+        let store = Damaged(stage.store.another_process(), run, bad.clone());
+        let builder = System::builder(store)
+            .options(stage.limits)
+            .clock(stage.clock.clone());
+        let team = clerk().into_team().unwrap();
+        let system = builder.model("default", silent()).team(team).start();
+        system.await.unwrap().as_operator()
+    };
+    let told = |error: SystemError| {
+        let is_told = matches!(error, SystemError::Store(StoreError::Damaged { .. }));
+        assert!(is_told, "{error}");
+    };
+    let system = start(first).await;
+    let older = Retention::default().older_than(Duration::from_secs(1));
+    told(system.prune(older).await.unwrap_err());
+    let left = stage.rows().await;
+    let ended = left.iter().filter(|row| row.status.is_ended());
+    assert_eq!(ended.map(|row| row.run).collect::<Vec<_>>(), [first]);
+    let idle = Retention::default().sessions_idle_for(Duration::from_secs(1));
+    told(system.prune(idle).await.unwrap_err());
+    for (key, turns) in [("0", 1), ("1", 1), ("2", 0), ("3", 0), ("4", 1)] {
+        let log = system.session("clerk", key).log().await.unwrap();
+        assert_eq!(log.turns.len(), turns, "{key}");
+    }
+    system.stop().await.unwrap();
+    let system = start(waiting).await;
+    told(system.expire_open(Duration::ZERO).await.unwrap_err());
+    let row = system.run(other).wait().await.unwrap();
+    pause(10_000).await;
+    let row = system.run(row.run).status().await.unwrap();
+    assert_eq!(row.status, RunStatus::Failed);
 }

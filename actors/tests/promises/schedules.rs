@@ -223,3 +223,42 @@ async fn a_schedule_whose_last_turn_is_still_under_way_says_one_turn_for_all_it_
     assert!(system.runs(Default::default()).await.unwrap().len() <= 5);
     assert_eq!(house.minutes().len(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_older_definition_leaves_the_schedules_of_a_newer_one_alone() {
+    let house = House::new();
+    let start = async |version: u32, schedules: &[Schedule]| {
+        let team = schedules
+            .iter()
+            .cloned()
+            .fold(team(&house.heard), Team::schedule);
+        let builder = System::builder(house.stage.store.clone()).options(house.stage.limits);
+        let builder = builder
+            .clock(house.clock.clone())
+            .model("default", silent());
+        let team = team.define(|team| team.version = version);
+        let system = builder.team(team).start().await.unwrap();
+        let kept = system.schedules().await.unwrap().into_iter();
+        let kept = kept.map(|kept| (kept.schedule.name, kept.schedule.say, kept.next));
+        kept.collect::<Vec<_>>()
+    };
+    let every = |name: &str, say: &str| Schedule::every(name, Duration::from_millis(HOUR), say);
+    let old = [every("both", "both"), every("changed", "old")];
+    let new = [
+        every("added", "new"),
+        every("both", "both"),
+        every("changed", "new"),
+    ];
+    start(1, &old).await;
+    pause(1000).await;
+    let kept = start(2, &new).await;
+    let names: Vec<&str> = kept.iter().map(|(name, ..)| name.as_str()).collect();
+    assert_eq!(names, ["added", "both", "changed"]);
+    assert_eq!(kept[2].1, "new");
+    assert!(kept[1].2 < kept[2].2, "it keeps its time");
+    pause(1000).await;
+    // Version 1, also one that names nothing, is started again: by a deployment that is rolled out.
+    assert_eq!(start(1, &old).await, kept);
+    assert_eq!(start(1, &[]).await, kept);
+    assert_eq!(start(3, &[]).await, []);
+}

@@ -36,6 +36,37 @@ fn listener() -> Agent {
     })
 }
 
+#[derive(schemars::JsonSchema)]
+#[allow(dead_code)]
+struct Order {
+    pieces: u32,
+}
+
+/// One that cannot start leaves the event and the others as they are.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_out_is_published_whatever_starts_on_it() {
+    let boss = Agent::from_fn("boss", |cx: RunContext| async move {
+        let topic = cx.topic::<u32>("numbers");
+        let published = topic.publish(&7).await?;
+        let (agent, fault) = &published.not_started[0];
+        Ok(Outcome::answer(format!(
+            "{} {agent} {:?} {}",
+            published.sequence, fault.kind, published.started[0].agent
+        )))
+    });
+    let told = |name: &str| {
+        let agent = Agent::from_fn(name, |cx: RunContext| async move {
+            Ok(Outcome::answer(cx.input().content()))
+        });
+        agent.starts_on(["numbers"])
+    };
+    let boss = boss.agent(told("picky").input::<Order>());
+    let stage = Stage::new();
+    let system = stage.start(boss.agent(told("other"))).await;
+    let run = ask(&system, "boss", "go").await;
+    assert_eq!(text(&run).await, "1 picky Malformed other");
+}
+
 #[tokio::test(start_paused = true)]
 async fn who_waits_is_woken_also_when_the_publisher_goes_away_at_once() {
     let boss = Agent::from_fn("boss", |cx: RunContext| async move {

@@ -45,8 +45,12 @@ impl AgentState {
             let at_work = |row: &RunRow| {
                 row.status.is_under_way() && !services.previewer.live.is_live(row.run)
             };
-            // A root that cannot be read now is found by the next process that starts.
-            if matches!(services.store.run(run).await, Ok(Some(row)) if at_work(&row)) {
+            let wakes = match services.store.run(run).await {
+                Ok(row) => row.as_ref().is_some_and(at_work),
+                // The wake service reads it again until it can be read.
+                Err(_) => true,
+            };
+            if wakes {
                 shared.wake_later(at, run);
             }
         });
@@ -303,7 +307,7 @@ impl AgentState {
     }
 
     /// Counts a failure of a run, and returns the number of recent ones.
-    fn count_failure(&mut self, run: RunId) -> Option<u32> {
+    pub(super) fn count_failure(&mut self, run: RunId) -> Option<u32> {
         let now = self.services().clock.monotonic();
         let period = self.shared.limits.run_restarts.period;
         let hosted = self.runs.get_mut(&run)?;

@@ -59,6 +59,17 @@ impl AgentState {
                 if let Some(parent) = &hosted.route.parent {
                     hosted.parked = true;
                     parent.tell(ChildReport::Idle(Idleness::default()));
+                    let child = hosted.child.as_ref();
+                    let is_cancelled = child.is_some_and(|child| child.cancel.is_some());
+                    let restarts = self.shared.limits.run_restarts.restarts;
+                    // It was told to stop when it heard nothing any more, so its next incarnation ends it.
+                    if is_cancelled
+                        && self
+                            .count_failure(run)
+                            .is_some_and(|times| times <= restarts)
+                    {
+                        self.retry(run);
+                    }
                 } else {
                     self.forget(run);
                     match reason {

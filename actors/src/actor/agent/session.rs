@@ -30,7 +30,8 @@ use crate::{
 impl SessionState {
     /// Whether this is the run of a turn that was quarantined.
     pub(super) fn has_aside(&self, run: RunId) -> bool {
-        self.fold().is_some_and(|fold| fold.aside.contains(&run))
+        self.fold()
+            .is_some_and(|fold| fold.aside.contains_key(&run))
     }
 
     /// The session, if it was read.

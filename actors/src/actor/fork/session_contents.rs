@@ -12,7 +12,8 @@ use crate::{
         artifact_scopes,
     },
     run::{ChangedByTree, Copies, KeyHistory, Recording, operations},
-    vocabulary::{ArtifactInfo, Entry, JournalId, RunId, Scope, SessionId},
+    session::SessionLog,
+    vocabulary::{ArtifactInfo, Entry, RunId, Scope, SessionId},
 };
 
 /// Values of a scope, each with the number of its writes.
@@ -55,7 +56,7 @@ impl SessionContents {
         let mut cut = cut;
         if let Some((from, began)) = began(&lines).filter(|(_, began)| *began >= cut) {
             let before = lines.partition_point(|stored| stored.position < cut);
-            let there = Self::of_origin(store, session, &from, lines.get(before)).await?;
+            let there = Self::of_origin(store, session, &from, (&lines, before)).await?;
             if let Some(there) = there {
                 return Ok(there);
             }
@@ -107,22 +108,26 @@ impl SessionContents {
 
     /// The contents that a session which began as a branch would have, had it begun as its origin
     /// did, before this entry, which it copied from its origin. `None` where the origin's entry is
-    /// not in the store any more as it was.
+    /// not in the store any more as it was, or belongs to another owner: a document may name any session as its origin.
     async fn of_origin(
         store: &StoreHandle,
         session: &SessionId,
         from: &SessionId,
-        first: Option<&StoredLine>,
+        (lines, before): (&[StoredLine], usize),
     ) -> Result<Option<Self>, SystemError> {
-        let journal = JournalId::Session(from.clone());
-        let there = match first {
-            Some(first) => store.read(journal, first.sequence, 1).await?,
-            None => Vec::new(),
+        let there = store.journal(from.clone().into(), 0).await?;
+        let is_same = |one: &StoredLine, other: &StoredLine| {
+            (one.sequence, &one.line) == (other.sequence, &other.line)
         };
-        let same = |there: &&StoredLine| first.is_some_and(|here| here.line == there.line);
-        let Some(first) = there.first().filter(same) else {
+        let first = lines.get(before);
+        let first = first.and_then(|here| there.iter().find(|there| is_same(here, there)));
+        let Some(first) = first else {
             return Ok(None);
         };
+        let owner = SessionLog::of(&there, from)?.owner;
+        if owner.is_some() && owner != SessionLog::of(lines, session)?.owner {
+            return Ok(None);
+        }
         let kept = Box::pin(Self::of_session(store, from, first.position)).await?;
         let here = operations::session_scope(session);
         let mut saved = versions(store, &operations::session_scope(from)).await?;

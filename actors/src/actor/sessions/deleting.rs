@@ -51,10 +51,15 @@ impl Sessions {
     /// conversation is still there without some of its runs, and the next call deletes it.
     ///
     /// # Errors
-    /// A failure of the store. Runs and sessions that were deleted before it stay deleted.
+    /// A failure of the store. Runs and sessions that were deleted before it stay deleted. What cannot be read or deleted
+    /// keeps nothing else: the first such error is returned at the end.
     pub async fn prune(&self, retention: Retention) -> Result<Pruned, SystemError> {
         let now = self.clock.now();
-        let mut pruned = retention.prune_runs(&self.store, now).await?;
+        let mut pruned = Pruned::default();
+        let mut failed = match retention.prune_runs(&self.store, now, &mut pruned).await {
+            Err(error) if !error.is_lasting() => return Err(error.into()),
+            pruned => pruned.map_err(SystemError::from),
+        };
         let mut last = None;
         loop {
             let page = retention.idle_sessions(&self.store, now, last).await?;
@@ -66,6 +71,9 @@ impl Sessions {
                         SystemError::UnderWay { .. }
                         | SystemError::Store(StoreError::Open { .. } | StoreError::Owned { .. }),
                     ) => {}
+                    Err(SystemError::Store(error)) if error.is_lasting() => {
+                        failed = failed.and(Err(error.into()));
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -77,7 +85,7 @@ impl Sessions {
         if pruned.trees > 0 || pruned.sessions > 0 {
             pruned.blobs = retention::deletion(&self.store)?.drop_blobs().await?;
         }
-        Ok(pruned)
+        failed.map(|()| pruned)
     }
 
     /// Deletes a session in which nothing happened since it was listed.

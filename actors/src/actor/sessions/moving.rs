@@ -12,7 +12,7 @@ use crate::{
     },
     contract::{Append, Batch, EntryError, Expected, Line, StoreError, StoredLine},
     run::{Copies, operations},
-    session::{LoggedTurn, SessionLog},
+    session::{LoggedTurn, SessionFold, SessionLog},
     vocabulary::{ArtifactInfo, Entry, JournalId, SessionId},
 };
 
@@ -228,18 +228,18 @@ impl Sessions {
     ///
     /// # Errors
     /// [`SystemError::SessionExists`]; [`SystemError::Document`] for entries that do not belong in
-    /// a session's journal; what the store fails with.
+    /// a session's journal, or a turn without an end; [`SystemError::Foreign`] for a document of another owner; what the
+    /// store fails with.
     pub async fn import(
         &self,
         document: &SessionDocument,
         session: SessionId,
     ) -> Result<SessionId, SystemError> {
-        let mut owner = None;
+        let mut fold = SessionFold::default();
+        let damaged =
+            |reason: String| SystemError::Document(SessionDocumentError::Damaged { reason });
         for (place, line) in document.entries.iter().enumerate() {
-            let damaged = |reason: String| {
-                let reason = format!("entry {place}: {reason}");
-                SystemError::Document(SessionDocumentError::Damaged { reason })
-            };
+            let damaged = |reason: String| damaged(format!("entry {place}: {reason}"));
             let entry = line.decode().map_err(|error| match error {
                 EntryError::Newer { reason, .. } => {
                     let reason = format!("entry {place}: {reason}");
@@ -248,16 +248,21 @@ impl Sessions {
                 error => damaged(error.to_string()),
             });
             match entry? {
-                Entry::TurnStarted(turn) => owner = owner.or(turn.owner),
-                Entry::SessionForked { owner: of, .. } => owner = owner.or(of),
-                Entry::TurnEnded(_)
+                entry @ (Entry::TurnStarted(_)
+                | Entry::SessionForked { .. }
+                | Entry::TurnEnded(_)
                 | Entry::TurnContinued { .. }
                 | Entry::TurnQuarantined { .. }
-                | Entry::SessionRewound { .. } => {}
+                | Entry::SessionRewound { .. }) => fold.add(entry),
                 _ => return Err(damaged("it is no entry of a session".to_owned())),
             }
         }
-        self.acting().check(owner.as_deref(), Use::Look, &session)?;
+        if let Some(run) = fold.open {
+            // The session would take that run from the session that it belongs to.
+            return Err(damaged(format!("the turn of run {run} has no end")));
+        }
+        let owner = fold.owner;
+        self.acting().check(owner.as_deref(), Use::Act, &session)?;
         let scope = operations::session_scope(&session);
         let mut batch = Batch::default();
         // An approval in the document was not given here.

@@ -47,7 +47,7 @@ impl Tree {
         if row.run == row.root {
             self.root = Some((row.started_at, row.status));
         }
-        self.last = self.last.max(row.updated_at);
+        self.last = self.last.max(row.last_entry_by());
         self.has_timer |= row.wake_at.is_some();
     }
 }
@@ -99,15 +99,17 @@ impl System {
     /// [`SystemOptions::expire_silent`](crate::actor::SystemOptions) a System does so by itself.
     ///
     /// # Errors
-    /// The errors of the store.
+    /// The errors of the store; the first one, after all trees that could be told.
     pub async fn expire_open(&self, silent: Duration) -> Result<Vec<RunId>, SystemError> {
-        let mut expired = Vec::new();
+        let (mut expired, mut failed) = (Vec::new(), Ok(()));
         for run in self.open_runs(silent).await?.expired {
-            if self.run(run).expire(silent.as_secs()).await? {
-                expired.push(run);
+            match self.run(run).expire(silent.as_secs()).await {
+                Ok(true) => expired.push(run),
+                Ok(false) => {}
+                Err(error) => failed = failed.and(Err(error)),
             }
         }
-        Ok(expired)
+        failed.map(|()| expired)
     }
 }
 

@@ -52,16 +52,21 @@ struct StoredSchedule {
     next: Option<Timestamp>,
     /// Whether the team's definition names it; such a schedule goes when the definition drops it.
     declared: bool,
+    /// The highest version of the team whose definition names it. Processes with an older one leave it alone.
+    #[serde(default)]
+    version: u32,
 }
 
 impl StoredSchedule {
-    fn new(schedule: Schedule, now: Timestamp, declared: bool) -> Self {
+    /// A schedule that the definition of this version names, or that was kept by hand.
+    fn new(schedule: Schedule, now: Timestamp, version: Option<u32>) -> Self {
         let next = schedule.next(now, now);
         Self {
             schedule,
             since: now,
             next,
-            declared,
+            declared: version.is_some(),
+            version: version.unwrap_or_default(),
         }
     }
 
@@ -124,7 +129,7 @@ impl System {
         let key = format!("{team}/{}", schedule.name);
         self.acting().speak(&mut schedule.owner, &key)?;
         self.check_schedule(&key).await?;
-        shared.keep(&team, schedule, false).await?;
+        shared.keep(&team, schedule, None).await?;
         shared.schedules.notify_one();
         Ok(())
     }
@@ -211,16 +216,30 @@ impl Shared {
         }
     }
 
-    async fn keep(&self, team: &str, schedule: Schedule, declared: bool) -> Result<(), StoreError> {
+    async fn keep(
+        &self,
+        team: &str,
+        schedule: Schedule,
+        version: Option<u32>,
+    ) -> Result<(), StoreError> {
         let key = format!("{team}/{}", schedule.name);
-        let kept = StoredSchedule::new(schedule, self.services.clock.now(), declared);
+        let mut kept = StoredSchedule::new(schedule, self.services.clock.now(), version);
         let mut tries = 0;
         loop {
             let found = self.kept().await?;
             let found = found.into_iter().find(|(at, ..)| *at == key);
             let expected = match &found {
-                Some((_, found, _)) if found.is(&kept) => return Ok(()),
-                Some((.., version)) => Expected::Version(*version),
+                Some((_, found, _)) if kept.declared && found.version > kept.version => {
+                    return Ok(());
+                }
+                Some((_, found, at)) if found.is(&kept) => {
+                    if found.version == kept.version {
+                        return Ok(());
+                    }
+                    (kept.since, kept.next) = (found.since, found.next);
+                    Expected::Version(*at)
+                }
+                Some((.., at)) => Expected::Version(*at),
                 None => Expected::Any,
             };
             match self.put(key.clone(), Some(&kept), expected).await {
@@ -243,7 +262,8 @@ impl Shared {
                     .iter()
                     .any(|s| s.is_enabled() && s.name == kept.schedule.name)
             };
-            if kept.declared && team.is_some_and(|team| !named(team)) {
+            let drops = |team: &TeamEntry| team.pinned.team.version >= kept.version && !named(team);
+            if kept.declared && team.is_some_and(drops) {
                 self.put(key, None, Expected::Version(version)).await?;
             }
         }
@@ -254,7 +274,8 @@ impl Shared {
                 .iter()
                 .filter(|schedule| schedule.is_enabled())
             {
-                self.keep(&spec.name, schedule.clone(), true).await?;
+                let version = Some(spec.version);
+                self.keep(&spec.name, schedule.clone(), version).await?;
             }
         }
         // The scheduler may have looked before the schedules were kept.

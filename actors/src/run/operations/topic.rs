@@ -79,6 +79,9 @@ pub struct Published {
     /// The runs that the event started, for agents that [start
     /// on](crate::definition::AgentSpec::starts_on) the topic.
     pub started: Vec<Spawned>,
+    /// The agents that start on the topic and did not start, each with the reason, such as an event that does not fit its
+    /// input.
+    pub not_started: Vec<(String, OperationError)>,
 }
 
 /// An event that was received.
@@ -183,7 +186,13 @@ impl RunContext {
         let topic = self.topic::<String>(wanted.topic);
         let published = topic.publish_with_priority(&wanted.event, wanted.priority);
         let told = |published: Published| match published.held_back {
-            0 => ToolResult::new(&call, ToolStatus::Success, "Published."),
+            0 => {
+                let faults = published.not_started.iter();
+                let faults =
+                    faults.map(|(agent, fault)| format!(" {agent} did not start: {fault}."));
+                let text = format!("Published.{}", faults.collect::<String>());
+                ToolResult::new(&call, ToolStatus::Success, text)
+            }
             held_back => {
                 let queues = held_back + published.delivered;
                 let text = format!(
@@ -296,15 +305,17 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
                 let _ = cx.timeout(PATIENCE, look).await;
             }
         };
-        let published = Published {
+        let mut published = Published {
             sequence: state.published,
             delivered: state.report.delivered,
             dropped: state.report.dropped,
             held_back: u32::try_from(state.queues.len())
                 .unwrap_or(u32::MAX)
                 .saturating_sub(state.report.delivered),
-            started: self.start_agents(&event).await?,
+            started: Vec::new(),
+            not_started: Vec::new(),
         };
+        self.start_agents(&event, &mut published).await?;
         let started: Vec<&str> = published.started.iter().map(|s| s.agent.as_str()).collect();
         cx.emit(
             "published",
@@ -320,17 +331,27 @@ impl<'a, E: Serialize + DeserializeOwned> Topic<'a, E> {
         Ok(published)
     }
 
-    async fn start_agents(&self, event: &Value) -> Result<Vec<Spawned>, AgentError> {
+    /// Starts the agents that start on the topic. The event is out by now, so one that cannot start is no failure.
+    async fn start_agents(
+        &self,
+        event: &Value,
+        published: &mut Published,
+    ) -> Result<(), AgentError> {
         let text = as_text(event);
         let cx = self.at.cx;
-        let mut started = Vec::new();
         for (_, agent) in cx.leg().pinned.team.agent.walk() {
             if agent.starts_on.contains(&self.at.topic) {
                 let task = Task::from(text.as_str()).when_parent_ends(ParentPolicy::Continue);
-                started.push(cx.spawn(agent.name.as_str(), task).await?);
+                match cx.spawn(agent.name.as_str(), task).await {
+                    Ok(spawned) => published.started.push(spawned),
+                    Err(AgentError::Operation(error)) => {
+                        published.not_started.push((agent.name.clone(), error));
+                    }
+                    Err(error) => return Err(error),
+                }
             }
         }
-        Ok(started)
+        Ok(())
     }
 
     /// Receives the topic's events from here on, through the queue of this name. Subscribers with

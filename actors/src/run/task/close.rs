@@ -110,10 +110,16 @@ impl Carrier {
             let (reason, stop) = (reason.to_owned(), None);
             let body = ItemBody::Cancel { reason, stop };
             let item = MailboxItem::new("cancel", self.driver.journal.now(), body);
-            // A child that has ended is not there any more. If the store fails, this run does not
-            // end either, and its next incarnation tells the child again.
-            if let Err(error) = self.driver.ports.post(run, item).await {
-                tracing::debug!(%run, %error, "a child that goes on was not told to stop");
+            match self.driver.ports.post(run, item).await {
+                // A child that has ended is not there any more.
+                Err(error) if error.kind != ErrorKind::NotFound => {
+                    // This run does not end either, and its next incarnation tells the child again.
+                    return Err(StoreError::Io {
+                        place: format!("the cancellation of run {run}"),
+                        reason: error.message,
+                    });
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -179,8 +179,10 @@ impl Carrier {
         let mut start = RunStart::clone(&self.start);
         start.input = Arc::new(input);
         // The bounds apply to all journals of the run together.
-        (start.spent, start.deadline) = (spent, self.start.ends_by());
-        start.budget.wall_time = None;
+        start.spent = spent;
+        let passed = now.since(self.start.at);
+        let wall_time = self.start.budget.wall_time;
+        start.budget.wall_time = wall_time.map(|wall_time| wall_time.saturating_sub(passed));
         start.at = now;
         start.agent = leg.agent.name.to_string();
         if let Some(forked) = &mut start.forked {
