@@ -172,7 +172,7 @@ impl Following {
             if wait > 0 {
                 tokio::time::sleep(Duration::from_millis(wait)).await;
             }
-            let _room = self.deliveries.0.room.acquire().await;
+            let _place = self.deliveries.0.room.place(now.to.url()).await;
             // Another server may have tried meanwhile; the one that writes this down first tries now.
             if now.attempts == 0 {
                 now.since_ms = now_ms();

@@ -8,6 +8,7 @@ mod counts;
 mod following;
 mod news;
 mod payload;
+mod room;
 mod subscription;
 mod watching;
 
@@ -23,7 +24,7 @@ use ghostlight_tools::{
     web::{PostError, Poster},
 };
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 #[cfg(feature = "a2a")]
 pub(crate) use subscription::TaskRecipient;
@@ -33,9 +34,6 @@ use subscription::{Recipient, Subscription, Subscriptions};
 #[cfg(feature = "a2a")]
 use crate::sse::Place;
 use crate::{served::RunNews, variables::Variables};
-
-/// How many messages are posted at once.
-const AT_ONCE: usize = 32;
 
 /// The rules by which messages are posted to other programs.
 #[derive(Clone, Debug)]
@@ -101,7 +99,7 @@ struct Inner {
     /// For addresses of the operator, and for those that requests name.
     own: Poster,
     asked: Poster,
-    room: Semaphore,
+    room: room::Room,
     counts: counts::Counts,
     began_ms: u64,
     /// Wakes the watcher for a new subscription.
@@ -129,7 +127,7 @@ impl Deliveries {
             asked: poster(web)?,
             own,
             settings,
-            room: Semaphore::new(AT_ONCE),
+            room: room::Room::default(),
             counts: counts::Counts::default(),
             began_ms: following::now_ms(),
             added: Notify::new(),

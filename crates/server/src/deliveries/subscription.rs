@@ -39,6 +39,18 @@ pub(super) enum Recipient {
     Task(TaskRecipient),
 }
 
+impl Recipient {
+    /// Its address, as the team or the request names it.
+    pub(super) fn url(&self) -> &str {
+        match self {
+            Self::Signed { url, .. } => url,
+            Self::Chat(to) => &to.url,
+            #[cfg(feature = "a2a")]
+            Self::Task(to) => &to.config.url,
+        }
+    }
+}
+
 /// A person in a chat of a messenger, and the message that is answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ChatRecipient {
