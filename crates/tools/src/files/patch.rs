@@ -292,7 +292,7 @@ mod tests {
                 .contains("read the file")
         );
         let last = format!(
-            "--- a/f\n+++ b/f\n@@ -{0} +{0} @@\n b\n-c\n+C\n",
+            "--- a/f\n+++ b/f\n@@ -{0},2 +{0},2 @@\n b\n-c\n+C\n",
             usize::MAX
         );
         let files = parse(&last).unwrap();
