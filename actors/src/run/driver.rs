@@ -25,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 
 pub(super) use patience::not_asked;
 use waker::{Function, FunctionWaker, Step, step_back};
-use writing::passes;
 
 use super::{
     AgentFunction, ChildStart, Command, Idleness, ParentSender, Ports, Returned, RunCommands,
@@ -497,7 +496,7 @@ impl Driver {
             ActEvent::Attempted(attempted, attempt, lock) => {
                 Box::pin(self.write(leg, op, *attempted, (attempt, lock))).await?;
             }
-            ActEvent::Over(Begin::Ready(Err(error))) if passes(&error) => {
+            ActEvent::Over(Begin::Ready(Err(error))) if Self::passes(&error) => {
                 return Err(LegEnd::Store(self.unfinished(op, error)));
             }
             ActEvent::Over(Begin::Ready(made)) => self.complete(leg, op, made),

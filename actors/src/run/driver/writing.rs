@@ -104,6 +104,11 @@ impl Driver {
         recorded.map(drop)
     }
 
+    /// Whether this is a failure of the store that may be over at the next try.
+    pub(super) fn passes(error: &OperationError) -> bool {
+        error.kind == ErrorKind::Store && error.retryable
+    }
+
     /// The failure of the store in which an operation came to no end. As after a failed commit, nothing is recorded,
     /// and the run's next incarnation performs the operation.
     pub(super) fn unfinished(&self, op: OperationId, error: OperationError) -> StoreError {
@@ -124,7 +129,7 @@ impl Driver {
         self.journal.flush();
         let (mut made, changes) = match (attempted, unsaved) {
             (Ok((made, changes)), _) => (Ok(made), changes),
-            (Err(error), _) if passes(&error) => return Err(self.unfinished(op, error)),
+            (Err(error), _) if Self::passes(&error) => return Err(self.unfinished(op, error)),
             (Err(error), None) => (Err(error), Changes::none()),
             (Err(error), Some(unsaved)) => (Ok(unsaved(&error)), Changes::none()),
         };
@@ -169,11 +174,6 @@ impl Driver {
         self.charge(spent);
         Ok(Some((recorded, made)))
     }
-}
-
-/// Whether this is a failure of the store that may be over at the next try.
-pub(super) fn passes(error: &OperationError) -> bool {
-    error.kind == ErrorKind::Store && error.retryable
 }
 
 /// The end of a change that had too many conflicts.
