@@ -58,10 +58,12 @@ pub struct Identities {
     known: Arc<Known>,
 }
 
+/// A document with the time at which it was read; `None` for one that could not be read.
+type Read = (Instant, Option<Arc<DidDocument>>);
+
 #[derive(Default)]
 struct Known {
-    /// The documents with the times at which they were read; `None` for one that could not be read.
-    documents: Mutex<HashMap<Did, (Instant, Option<Arc<DidDocument>>)>>,
+    documents: Mutex<HashMap<Did, Read>>,
     /// The unknown identities of each host that were asked for since a time.
     unknown: Mutex<HashMap<String, (Instant, u32)>>,
 }
@@ -188,7 +190,7 @@ impl Identities {
         let document = read.ok();
         let mut documents = self.known.documents.lock();
         // A forger may have had it read again: it stays as long as it would have.
-        let stays = |(at, known): &(Instant, Option<_>)| known.is_some() && at.elapsed() < FRESH;
+        let stays = |(at, known): &Read| known.is_some() && at.elapsed() < FRESH;
         if document.is_none() && documents.get(did).is_some_and(stays) {
             return Err(unread());
         }
