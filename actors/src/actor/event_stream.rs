@@ -13,12 +13,11 @@ use std::{
 
 use futures_util::{FutureExt as _, stream::Stream};
 
-pub(super) use self::taker::FindTaker;
+pub(super) use self::taker::{Beginning, FindTaker};
 
 use super::{
     observers::{Shown, Subscription},
     poll_interval::PollInterval,
-    submitted::Beginning,
 };
 use crate::{
     contract::{BoxFuture, Clock, StoreError, StoreHandle, TreeLine},

@@ -9,10 +9,10 @@ use serde_json::Value;
 use super::{
     EventStream, System, SystemError, TextStream,
     acting::Use,
+    event_stream::Beginning,
     loaded::{end_of, pinned_team, start_of},
     observers::Subscription,
     recording::read_row,
-    submitted::Beginning,
 };
 use crate::{
     contract::{ItemBody, MailboxItem, RunRow, RunStatus, RunTree, StoreError, StoredLine, Ticket},

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use tokio::sync::watch;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Run, Session, SystemError, poll_interval::PollInterval};
+use super::{Run, Session, SystemError, event_stream::Beginning, poll_interval::PollInterval};
 use crate::{
     session::Turn,
     vocabulary::{Outcome, RunId, SessionId},
@@ -20,14 +20,6 @@ pub struct Submitted {
     run: Run,
     turn: Arc<(SessionId, String)>,
     sent: AbortOnDropHandle<Result<Run, SystemError>>,
-}
-
-/// The beginning of a turn that was submitted.
-#[derive(Clone)]
-pub(super) struct Beginning {
-    /// The run that the turn begins or joins. Nothing comes where the turn is refused or taken back.
-    pub(super) run: watch::Receiver<Option<RunId>>,
-    pub(super) turn: Arc<(SessionId, String)>,
 }
 
 impl Session {

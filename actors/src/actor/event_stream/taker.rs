@@ -7,12 +7,21 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
+use tokio::sync::watch;
 
 use super::EventStream;
 use crate::{
     contract::{BoxFuture, StoreError},
-    vocabulary::{Event, EventRecord, RunId, RunResult},
+    vocabulary::{Event, EventRecord, RunId, RunResult, SessionId},
 };
+
+/// The beginning of a turn that was submitted.
+#[derive(Clone)]
+pub(in crate::actor) struct Beginning {
+    /// The run that the turn begins or joins. Nothing comes where the turn is refused or taken back.
+    pub(in crate::actor) run: watch::Receiver<Option<RunId>>,
+    pub(in crate::actor) turn: Arc<(SessionId, String)>,
+}
 
 /// Finds the run that takes the turn for which a run is followed, and waits for it where it is about to begin; `None`
 /// where there will be none.
