@@ -489,6 +489,9 @@ mod tests {
 
     #[test]
     fn an_entry_that_a_writer_does_not_see_stays_and_is_not_told() {
+        let path = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
         let mut entries = BoardEntries::default();
         let mut secret = entry("the code is 4711", "researcher", 1);
         secret.below = path(&["boss", "researcher"]);
