@@ -16,6 +16,7 @@ use crate::{
         acting::Use,
         agent_command::{AgentCommand, Place},
         launch::recover_together,
+        poll_interval::AGAIN,
         recording::read_row,
         shared::Shared,
         wake::WakeReply,
@@ -130,15 +131,22 @@ impl Shared {
         if store.held_elsewhere(vec![journal.clone()]).await? == [true] {
             // The process that has the session reads what came. If that one dies first, nobody looks after a run that
             // waits; one that is at work is recovered with all its process had.
+            let mut is_unread = false;
             for mailbox in mailboxes {
-                if root.status == RunStatus::Waiting
-                    && !store.mailbox(mailbox.into()).await?.is_empty()
-                {
+                is_unread |= root.status == RunStatus::Waiting
+                    && !store.mailbox(mailbox.into()).await?.is_empty();
+            }
+            // An agent that is here learns that it lost the session, and tells those who wait for it.
+            let is_here = self.agents.lock().contains_key(&session);
+            match (is_here, is_unread) {
+                (true, true) => self.set_alarm(self.services.clock.now().after(AGAIN), run),
+                (true, false) => {}
+                (false, true) => {
                     let owner = "another process".to_owned();
                     return Err(StoreError::Owned { journal, owner });
                 }
+                (false, false) => return Ok(None),
             }
-            return Ok(None);
         }
         Ok(Some((session, root.run)))
     }
