@@ -54,7 +54,7 @@ pub fn show(arguments: &Value, reveal: &[String]) -> Shown {
     }
 }
 
-/// A value for the person who decides, with nothing left out: each of its texts as [`visible`](super::visible) shows
+/// A value for the person who decides, with nothing left out: each of its texts as [`visible`] shows
 /// it.
 pub fn visible_value(value: &Value) -> Value {
     let mut showing = Showing {
