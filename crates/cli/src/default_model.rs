@@ -2,8 +2,10 @@
 
 use clap::Args;
 use ghostlight::environment;
+#[cfg(feature = "full")]
+use ghostlight_actors::definition::DefinitionError;
 use ghostlight_actors::{
-    definition::{AgentSpec, ApprovalRule, DefinitionError, ModelSpec, TeamSpec},
+    definition::{AgentSpec, ApprovalRule, ModelSpec, TeamSpec},
     run::Registry,
     vocabulary::Effect,
 };
@@ -230,6 +232,7 @@ pub(super) fn is_offline(team: &TeamSpec) -> bool {
 }
 
 /// Refuses a bound in money over a model whose answers do not say what they cost, as a team's own budget is refused.
+#[cfg(feature = "full")]
 pub(super) fn check_prices(team: &TeamSpec, registry: &Registry) -> Result<(), DefinitionError> {
     for name in names_used(team) {
         let mut only = only_models(team);
