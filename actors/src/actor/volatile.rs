@@ -127,7 +127,7 @@ macro_rules! ask {
     };
 }
 
-/// What is not written here goes to the durable store: a store that is partly in memory is not copied, and only what is
+/// Methods that are not written here go to the durable store: a store that is partly in memory is not copied, and only what is
 /// on disk is listed. Runs and sessions in memory are deleted in any case, those on disk if the store there deletes anything.
 impl StoreWrapper for VolatileTeams {
     fn inner(&self) -> &dyn contract::DynStore {

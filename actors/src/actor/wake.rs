@@ -77,7 +77,8 @@ impl WakeAgain {
         self.requests = None;
     }
 
-    /// The run was not taken up for this. What fails again, and what another process has the code for, is left.
+    /// The run was not taken up, for this reason. The wake is given up where the next try would fail too, or another process
+    /// has the code that the run needs.
     pub(super) fn failed(self, error: &StoreError) {
         if !matches!(error, StoreError::Owned { .. }) {
             tracing::warn!(run = %self.run, %error, "what came for the run is not read");

@@ -116,7 +116,7 @@ impl AgentLoop<'_> {
             let objections = judgement.objections.len();
             return self.rejected(text, objections, feedback).await;
         }
-        // What is said after the last step stays, and is the next turn.
+        // A message that comes after the last step stays in the mailbox, and begins the next turn.
         if self.counts.steps < self.rules.limits.max_steps && self.listen() {
             return Ok(None);
         }

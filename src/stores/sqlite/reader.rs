@@ -515,7 +515,7 @@ fn posted(connection: &Connection, after: u64) -> Result<(u64, Vec<JournalId>), 
     while let Some(row) = rows.next()? {
         let of = match rows::check_item(row).and_then(|()| rows::needed(row, 0)) {
             Ok(of) => of.to_owned(),
-            // Whoever reads that mailbox is told. The address may be damaged in the index alone.
+            // The reader of that mailbox is told of the damage. The address may be damaged in the index alone.
             Err(fault) => {
                 tracing::warn!(?fault, "a mailbox item is damaged");
                 address(connection, row.get(5)?)?

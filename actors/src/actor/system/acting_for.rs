@@ -22,7 +22,7 @@ use crate::{
 /// | `system.reading_tenant("acme")` | shows what belongs to owners of that tenant, such as `acme:ada`; changes nothing | refuses |
 /// | `system.as_operator()` | shows and changes; a turn must name the owner | shows and changes |
 ///
-/// A refusal is [`SystemError::Foreign`]. What is about the whole System asks for no owner and is for the program alone:
+/// A refused call returns [`SystemError::Foreign`]. Calls about the whole System ask for no owner and are for the program alone:
 /// its store, its supervisor, [`reload`](Self::reload), [`recover`](Self::recover), [`prune`](Self::prune) and
 /// [`stop`](Self::stop).
 impl System {

@@ -245,7 +245,7 @@ impl Webhook {
             ));
         }
         let callback = self.callback.as_deref().map(|text| ("callback", text));
-        // What a request or the environment brings is checked when it comes.
+        // The parts that a request or the environment fills in are checked when they come.
         let begins = callback.and_then(|(_, text)| text.split(['{', '$']).next());
         if begins.is_some_and(|text| !text.trim().is_empty() && !is_of_http(text)) {
             return Err(
